@@ -1,0 +1,50 @@
+# Every target works from a fresh clone: it builds .venv and installs what it needs first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+WORKERS ?= 2
+
+.PHONY: demo test test-slow lint bench race floor paper paper-full docs clean
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	touch $(STAMP)
+
+$(VENV)/.demo-installed: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	test -f $(STAMP) || $(BIN)/python -m pip install --quiet -e '.[plot]'
+	touch $@
+
+demo: $(VENV)/.demo-installed
+	$(BIN)/majorica demo
+
+test: $(STAMP)
+	SCIPY_ARRAY_API=1 $(BIN)/python -m pytest -q -n $(WORKERS)
+
+test-slow: $(STAMP)
+	SCIPY_ARRAY_API=1 $(BIN)/python -m pytest -q -m slow --timeout 3600
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: race floor
+
+race: $(STAMP)
+	$(BIN)/python -m benchmarks.race
+
+floor: $(STAMP)
+	$(BIN)/python -m benchmarks.floor
+
+paper: $(STAMP)
+	$(BIN)/python -m benchmarks.paper
+
+paper-full: $(STAMP)
+	$(BIN)/python -m benchmarks.paper --full
+
+clean:
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,78 @@
+"""Every error Majorica raises on purpose.
+
+Each subclasses :class:`MajoricaError` and the built-in that callers of NumPy
+or scikit-learn code already catch. Messages say what was given, what is
+needed and what to do.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+
+class MajoricaError(Exception):
+    """Base of all errors raised on purpose by Majorica."""
+
+
+class DataError(MajoricaError, ValueError):
+    """The samples cannot be used: NaN, infinity, wrong width, no variance."""
+
+
+class DataTypeError(MajoricaError, TypeError):
+    """The input is of a kind that Majorica does not read (sparse, strings)."""
+
+
+class ParameterError(MajoricaError, ValueError):
+    """A parameter has a value it cannot take."""
+
+
+class RankError(DataError):
+    """More components were asked for than the data has dimensions."""
+
+
+class DensityError(MajoricaError, ValueError):
+    """A density breaks one of the properties the guarantees rest on."""
+
+
+class SourceError(MajoricaError, OSError):
+    """A file or container cannot be read."""
+
+
+class ModelFileError(MajoricaError, ValueError):
+    """A model file is damaged, hostile, or of an unknown version."""
+
+
+class CheckpointError(MajoricaError, OSError):
+    """A checkpoint cannot be written, or does not belong to this fit."""
+
+
+class MemoryLimitError(MajoricaError, MemoryError):
+    """The fit does not fit in ``memory_limit``; the message says what would."""
+
+
+class WorkerError(MajoricaError, RuntimeError):
+    """The workers of a cluster were lost, or one of their blocks failed."""
+
+
+class MissingDependencyError(MajoricaError, ImportError):
+    """An optional package is needed; the message names the pip extra."""
+
+
+class MajoricaWarning(UserWarning):
+    """Base of Majorica's own warnings."""
+
+
+class RankWarning(MajoricaWarning):
+    """The data has fewer dimensions than features; components were reduced."""
+
+
+def optional_import(module: str, *, extra: str, purpose: str) -> ModuleType:
+    """Import an optional dependency, or say which extra installs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.split(".")[0]
+        raise MissingDependencyError(
+            f"{purpose} needs the package {package!r}: pip install 'majorica[{extra}]'"
+        ) from error

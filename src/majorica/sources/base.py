@@ -1,0 +1,101 @@
+"""What a source of samples is.
+
+A source is a matrix of samples ``(n_samples, n_features)``, samples first,
+that may not fit in memory. Two kinds exist:
+
+- a **random-access** source knows ``n_samples`` and reads any range of it;
+- a **stream** has ``n_samples = None`` and yields blocks once.
+
+Containers that can only be read from front to back, but again and again (CSV,
+compressed archives), are spooled to a temporary file by :func:`as_source`, so
+solvers meet no third kind.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.floating]
+
+#: A block of samples: ranges ``(start, stop)`` of the sample axis, in order.
+#: Most blocks are one range; a block of a random subset has several.
+Block = tuple[tuple[int, int], ...]
+
+
+@runtime_checkable
+class Source(Protocol):
+    """A matrix of samples that can be read by ranges.
+
+    ``read`` returns a C-contiguous float32 or float64 array
+    ``(stop - start, n_features)`` of dtype ``dtype``; it must not be written
+    to. ``in_memory`` says that reading is (nearly) free and safe from several
+    threads at once: such sources are read by the workers themselves, all
+    others by one prefetching thread.
+    """
+
+    n_samples: int
+    n_features: int
+    dtype: np.dtype[np.floating]
+    in_memory: bool
+    feature_names: Sequence[str] | None
+
+    def read(self, start: int, stop: int) -> Array:
+        """Samples ``start`` to ``stop`` as ``(stop - start, n_features)``."""
+        ...
+
+
+@runtime_checkable
+class Stream(Protocol):
+    """Blocks of samples that can be iterated once, possibly without end."""
+
+    n_samples: None
+    n_features: int
+    dtype: np.dtype[np.floating]
+    feature_names: Sequence[str] | None
+
+    def __iter__(self) -> Iterator[Array]:
+        """Blocks ``(b, n_features)``, ``b`` as the producer likes."""
+        ...
+
+
+def read_block(source: Source, block: Block) -> Array:
+    """The samples of `block` as one array ``(b, n_features)``.
+
+    A block of one range costs no copy where the source has none.
+    """
+    if len(block) == 1:
+        return source.read(*block[0])
+    out = np.empty((block_length(block), source.n_features), source.dtype)
+    row = 0
+    for start, stop in block:
+        out[row : row + stop - start] = source.read(start, stop)
+        row += stop - start
+    return out
+
+
+def block_length(block: Block) -> int:
+    """How many samples `block` has."""
+    return sum(stop - start for start, stop in block)
+
+
+def split_blocks(n_samples: int, length: int) -> list[Block]:
+    """The blocks ``[k length, (k+1) length)`` that cover `n_samples`, the last one maybe short."""
+    return [((start, min(start + length, n_samples)),) for start in range(0, n_samples, length)]
+
+
+def fingerprint(source: Source) -> str:
+    """A short digest of the source's shape, dtype and a few of its samples.
+
+    Used to notice that a checkpoint belongs to other data. Reads at most
+    three short ranges, so it is cheap for any size.
+    """
+    digest = hashlib.sha256(f"{source.n_samples} {source.n_features} {source.dtype}".encode())
+    length = min(64, source.n_samples)
+    for start in sorted({0, (source.n_samples - length) // 2, source.n_samples - length}):
+        digest.update(np.ascontiguousarray(source.read(start, start + length)).tobytes())
+    return digest.hexdigest()[:32]
