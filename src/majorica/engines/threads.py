@@ -1,0 +1,147 @@
+"""Engine of this machine: blocks over a pool of threads; BLAS kept to one thread inside."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from majorica.errors import ParameterError
+from majorica.sources.base import Block, Source, read_block
+
+Result = TypeVar("Result")
+
+
+class ThreadEngine:
+    """Runs blocks on `n_jobs` threads (kernels release the GIL).
+
+    The pool is made when a pass first needs it and closed by :meth:`close`.
+    """
+
+    def __init__(self, n_jobs: int | None = None) -> None:
+        self.n_jobs = effective_n_jobs(n_jobs)
+        self._pool: ThreadPoolExecutor | None = None
+
+    def run(
+        self, function: Callable[..., Result], source: Source, blocks: Sequence[Block], *shared: Any
+    ) -> Iterator[Result]:
+        """Results of `function`, one a block, in order; at most ``2 n_jobs`` blocks are in flight."""
+        if source.in_memory and (self.n_jobs == 1 or len(blocks) == 1):
+            for block in blocks:
+                yield function(read_block(source, block), *shared)
+            return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.n_jobs, thread_name_prefix="majorica")
+        pending: deque[Future[Result]] = deque()
+        try:
+            for task in self._tasks(function, source, blocks, shared):
+                pending.append(self._pool.submit(*task))
+                if len(pending) >= 2 * self.n_jobs:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()
+
+    def _tasks(
+        self, function: Callable[..., Result], source: Source, blocks: Sequence[Block], shared: tuple[Any, ...]
+    ) -> Iterator[tuple[Any, ...]]:
+        """Calls to submit: workers read sources in memory themselves; one thread reads ahead from all others."""
+        if source.in_memory:
+            for block in blocks:
+                yield (_read_and_run, function, source, block, shared)
+            return
+        from majorica.sources import prefetch
+
+        for X in prefetch(source, blocks):
+            yield (function, X, *shared)
+
+    def close(self) -> None:
+        """Stop the threads."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+
+
+def _read_and_run(function: Callable[..., Result], source: Source, block: Block, shared: tuple[Any, ...]) -> Result:
+    return function(read_block(source, block), *shared)
+
+
+def effective_n_jobs(n_jobs: int | None) -> int:
+    """How many threads `n_jobs` means: None is the cores this process may use, 1 inside joblib or Dask workers."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if n_jobs is None:
+        return 1 if _inside_worker() else available
+    if isinstance(n_jobs, bool) or int(n_jobs) != n_jobs or n_jobs == 0:
+        raise ParameterError(f"n_jobs={n_jobs!r} must be None, a positive integer, or -1 for all cores")
+    return int(n_jobs) if n_jobs > 0 else max(1, available + 1 + int(n_jobs))
+
+
+def _inside_worker() -> bool:
+    """Whether this code runs inside a joblib or Dask worker, which already owns its core."""
+    if os.environ.get("LOKY_WORKER") or os.environ.get("DASK_WORKER_NAME"):
+        return True
+    import multiprocessing
+
+    return multiprocessing.current_process().daemon
+
+
+class _BlasGuard:
+    """Limits BLAS to one thread while at least one fit runs, whichever thread it is in.
+
+    Nested and concurrent fits are counted: the first one in sets the limit,
+    the last one out restores what it found.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._depth = 0
+        self._limiter: Any = None
+        self._controller: Any = None
+
+    def enter(self) -> None:
+        with self._lock:
+            if self._depth == 0:
+                if self._controller is None:
+                    import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be seen)
+                    from threadpoolctl import ThreadpoolController
+
+                    self._controller = ThreadpoolController().select(user_api="blas")
+                self._limiter = self._controller.limit(limits=1)
+            self._depth += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0:
+                self._limiter.restore_original_limits()
+                self._limiter = None
+
+
+_guard = _BlasGuard()
+
+
+def _reset_guard() -> None:
+    """A forked child starts with a free lock and no fit under way."""
+    global _guard
+    _guard = _BlasGuard()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_guard)
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """BLAS on one thread inside; our own threads share the work instead."""
+    guard = _guard
+    guard.enter()
+    try:
+        yield
+    finally:
+        guard.leave()

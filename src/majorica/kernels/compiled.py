@@ -1,0 +1,267 @@
+"""The kernels compiled with Numba: twins of :mod:`majorica.kernels.reference`, same names and arguments.
+
+Samples are taken in tiles that stay in the cache; sources lie as rows
+``(p, tile)`` inside a tile, so that each component's samples are contiguous.
+Matrix products go to BLAS. All kernels release the GIL.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba as nb
+import numpy as np
+import numpy.typing as npt
+
+from majorica.densities.table import Densities
+from majorica.kernels.elementwise import majorizer, majorizer_rows, statistics_row
+from majorica.statistics import F64, Moments, Statistics
+
+Array = npt.NDArray[np.floating]
+
+
+def tile_length(p: int) -> int:
+    """Samples a tile: few enough for three tiles to stay in the second-level cache."""
+    return int(min(1024, max(64, (32768 // max(p, 1)) // 64 * 64)))
+
+
+@nb.njit(nogil=True, cache=True)
+def _centre(X, start, stop, mean, out):
+    for t in range(stop - start):
+        for j in range(X.shape[1]):
+            out[t, j] = X[start + t, j] - mean[j]
+
+
+@nb.njit(nogil=True, cache=True)
+def _statistics(X, mean, B, codes, shapes, tile, loss, gradient, curvature, power, diagonal):
+    b, f = X.shape
+    p = B.shape[0]
+    for start in range(0, b, tile):
+        m = min(tile, b - start)
+        centred = np.empty((m, f), X.dtype)
+        _centre(X, start, start + m, mean, centred)
+        Y = np.dot(B, centred.T)
+        score = np.empty_like(Y)
+        for i in range(p):
+            sums = statistics_row(Y[i], score[i], codes[i], shapes[i])
+            loss[i] += sums[0]
+            curvature[i] += sums[1]
+            power[i] += sums[2]
+            diagonal[i] += sums[3]
+        gradient += np.dot(score, Y.T)
+
+
+def project(X: Array, mean: F64, B: F64) -> Array:
+    """``(X - mean) B^T`` in the block's own precision."""
+    return (X - mean.astype(X.dtype)) @ B.astype(X.dtype).T
+
+
+def statistics(X: Array, mean: F64, B: F64, densities: Densities) -> Statistics:
+    """Loss, relative gradient and Hessian entries of one block; two products a sample."""
+    p = len(B)
+    total = Statistics(len(X), np.zeros(p), np.zeros((p, p)), np.zeros(p), np.zeros(p), np.zeros(p))
+    _statistics(
+        X,
+        mean.astype(X.dtype),
+        np.ascontiguousarray(B, X.dtype),
+        densities.codes,
+        densities.shapes,
+        tile_length(max(B.shape)),
+        total.loss,
+        total.gradient,
+        total.curvature,
+        total.power,
+        total.diagonal,
+    )
+    return total
+
+
+@nb.njit(nogil=True, cache=True)
+def _moments(X, mean, K, W, codes, shapes, tile, packed, tilt_sums, offsets):
+    b, f = X.shape
+    k = K.shape[0]
+    for start in range(0, b, tile):
+        m = min(tile, b - start)
+        centred = np.empty((m, f), X.dtype)
+        _centre(X, start, start + m, mean, centred)
+        Z = np.dot(K, centred.T)
+        Y = np.dot(W, Z)
+        weights = np.empty_like(Y)
+        tilts = np.empty_like(Y)
+        majorizer_rows(Y, codes, shapes, weights, tilts, offsets)
+        tilt_sums += np.dot(tilts, Z.T)
+        column = 0
+        for a in range(k):  # half the work: entries (a, b) with b >= a, for all components at once
+            products = np.empty((k - a, m), X.dtype)
+            for c in range(a, k):
+                for t in range(m):
+                    products[c - a, t] = Z[a, t] * Z[c, t]
+            packed[:, column : column + k - a] += np.dot(weights, products.T)
+            column += k - a
+
+
+def moments(X: Array, mean: F64, K: F64, W: F64, densities: Densities) -> Moments:
+    """The surrogate's statistics of one block at the current `W`; p^3 operations a sample."""
+    p, k = W.shape
+    total = Moments(len(X), np.zeros((p, k * (k + 1) // 2)), np.zeros((p, k)), np.zeros(p))
+    _moments(
+        X,
+        mean.astype(X.dtype),
+        np.ascontiguousarray(K, X.dtype),
+        np.ascontiguousarray(W, X.dtype),
+        densities.codes,
+        densities.shapes,
+        tile_length(max(K.shape)),
+        total.packed,
+        total.tilts,
+        total.offsets,
+    )
+    return total
+
+
+@nb.njit(nogil=True, cache=True)
+def _gaps(Y, Y_new, Y_old, codes, shapes, out):
+    for t in range(Y.shape[0]):
+        for i in range(Y.shape[1]):
+            y = Y[t, i]
+            a, b, d = shapes[i, 0], shapes[i, 1], shapes[i, 2]
+            w0, t0, r0 = majorizer(Y_old[t, i], codes[i], a, b, d)
+            w1, t1, r1 = majorizer(Y_new[t, i], codes[i], a, b, d)
+            out[t, i] = 0.5 * (w0 - w1) * y * y - (t0 - t1) * y + (r0 - r1)
+
+
+def gaps(Y: F64, Y_new: F64, Y_old: F64, densities: Densities) -> F64:
+    """Decrease of the surrogate, per entry, if its majorizer touched at `Y_new` instead of `Y_old`; Eq. (dualgap)."""
+    out = np.empty_like(Y)
+    _gaps(Y, Y_new, Y_old, densities.codes, densities.shapes, out)
+    return out
+
+
+@nb.njit(nogil=True, cache=True)
+def _select_largest(gap, q, mask):
+    p = gap.shape[1]
+    for t in range(gap.shape[0]):
+        for _ in range(q):
+            best = -1
+            for i in range(p):
+                if not mask[t, i] and (best < 0 or gap[t, i] > gap[t, best]):
+                    best = i
+            mask[t, best] = True
+
+
+def select_largest(gap: F64, q: int) -> npt.NDArray[np.bool_]:
+    """Mask of the `q` largest entries of each row; of equal ones, the first."""
+    mask = np.zeros(gap.shape, dtype=np.bool_)
+    if q >= gap.shape[1]:
+        mask[:] = True
+    else:
+        _select_largest(gap, q, mask)
+    return mask
+
+
+@nb.njit(nogil=True, cache=True)
+def _update_moments(Z, Y_new, Y_old, chosen, codes, shapes, flat, scale, moments_, tilts, offsets):
+    b, k = Z.shape
+    rows = np.empty(b, np.intp)
+    for i in range(chosen.shape[1]):
+        m = 0
+        for t in range(b):
+            if chosen[t, i]:
+                rows[m] = t
+                m += 1
+        if m == 0:
+            continue
+        taken = np.empty((m, k))
+        weighted = np.empty((m, k))
+        code, a, bb, d = codes[i], shapes[i, 0], shapes[i, 1], shapes[i, 2]
+        for s in range(m):
+            t = rows[s]
+            w1, t1, r1 = majorizer(Y_new[t, i], code, a, bb, d)
+            w0, t0, r0 = majorizer(Y_old[t, i], code, a, bb, d)
+            offsets[i] += scale * (r1 - r0)
+            if flat[i]:
+                for j in range(k):
+                    tilts[i, j] += scale * (t1 - t0) * Z[t, j]
+            else:
+                for j in range(k):
+                    taken[s, j] = Z[t, j]
+                    weighted[s, j] = scale * (w1 - w0) * Z[t, j]
+        if not flat[i]:
+            moments_[i] += np.dot(weighted.T, taken)
+
+
+def update_moments(
+    Z: F64,
+    Y_new: F64,
+    Y_old: F64,
+    chosen: npt.NDArray[np.bool_],
+    densities: Densities,
+    scale: float,
+    moments_: F64,
+    tilts: F64,
+    offsets: F64,
+) -> None:
+    """Move the chosen entries' majorizers from `Y_old` to `Y_new`; Eq. (updateamem), one product a component."""
+    flat = ~densities.super_gaussian
+    _update_moments(Z, Y_new, Y_old, chosen, densities.codes, densities.shapes, flat, scale, moments_, tilts, offsets)
+
+
+@nb.njit(nogil=True, cache=True)
+def _improve_row(A, w, c, iterations):
+    Aw = np.dot(A, w)
+    t = np.dot(c, w) / np.dot(w, Aw)
+    z, Az = t * w, t * Aw
+    residual = c - Az
+    direction = residual.copy()
+    size = np.dot(residual, residual)
+    for _ in range(iterations):
+        Ad = np.dot(A, direction)
+        curvature = np.dot(direction, Ad)
+        if not (curvature > 0 and size > 0):
+            break
+        step = size / curvature
+        z += step * direction
+        Az += step * Ad
+        residual -= step * Ad
+        previous = size
+        size = np.dot(residual, residual)
+        direction = residual + (size / previous) * direction
+    scale = np.dot(z, Az)
+    if scale > 0:
+        return z / math.sqrt(scale)
+    return w.copy()
+
+
+@nb.njit(nogil=True, cache=True)
+def _sweep(W, inverse, moments_, tilts, flat, covariance_inverse, iterations):
+    p = W.shape[0]
+    for i in range(p):
+        c = inverse[:, i].copy()
+        if flat[i] > 0:
+            z1 = np.dot(covariance_inverse, tilts[i]) / flat[i]
+            z2 = np.dot(covariance_inverse, c) / flat[i]
+            t, s = np.dot(c, z1), np.dot(c, z2)
+            tau = 0.5 * (t + math.copysign(math.sqrt(t * t + 4 * s), t))
+            row = z1 + z2 / tau
+        else:
+            row = _improve_row(moments_[i], W[i], c, iterations)
+        pivot = np.dot(c, row)
+        if not (np.isfinite(row).all() and abs(pivot) > 1e-12):
+            continue
+        change = np.dot(inverse.T, row - W[i]) / pivot
+        for j in range(p):
+            for k in range(p):
+                inverse[j, k] -= c[j] * change[k]
+        W[i] = row
+
+
+def improve_row(A: F64, w: F64, c: F64, iterations: int) -> F64:
+    """Lower the super-Gaussian surrogate over one row by truncated conjugate gradient on ``A z = c``."""
+    return _improve_row(A, w, c, iterations)
+
+
+def sweep(
+    W: F64, inverse: F64, moments_: F64, tilts: F64, flat: F64, covariance_inverse: F64, iterations: int
+) -> None:
+    """One M-step over all rows, in place on `W` and its `inverse`; O(p^2) a row."""
+    _sweep(W, inverse, moments_, tilts, flat, covariance_inverse, iterations)

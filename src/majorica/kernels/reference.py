@@ -1,0 +1,173 @@
+"""The kernels in plain NumPy: the definition that the compiled twins are tested against.
+
+They also serve densities written by users, whose formulas only Python knows.
+Arrays: `X` a block of raw samples ``(b, f)``, `mean` ``(f,)``, `K` whitening
+``(k, f)``, `W` unmixing in whitened coordinates ``(k, k)``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from majorica.densities.table import Densities
+from majorica.statistics import F64, Moments, Statistics, pack_symmetric
+
+Array = npt.NDArray[np.floating]
+
+
+def project(X: Array, mean: F64, B: F64) -> Array:
+    """``(X - mean) B^T`` in the block's own precision."""
+    return (X - mean.astype(X.dtype)) @ B.astype(X.dtype).T
+
+
+def statistics(X: Array, mean: F64, B: F64, densities: Densities) -> Statistics:
+    """Loss, relative gradient and Hessian entries of one block, Eq. (emp_risk); two products.
+
+    `B` is ``W K``, from raw samples to sources.
+    """
+    Y = project(X, mean, B).astype(np.float64)
+    p = Y.shape[1]
+    score, curvature, loss = np.empty_like(Y), np.empty_like(Y), np.empty(p)
+    for i, density in enumerate(densities):
+        loss[i] = density.loss(Y[:, i]).sum()
+        score[:, i] = density.score(Y[:, i])
+        curvature[:, i] = density.curvature(Y[:, i])
+    square = Y * Y
+    return Statistics(
+        n=len(X),
+        loss=loss,
+        gradient=score.T @ Y,
+        curvature=curvature.sum(axis=0),
+        power=square.sum(axis=0),
+        diagonal=(curvature * square).sum(axis=0),
+    )
+
+
+def moments(X: Array, mean: F64, K: F64, W: F64, densities: Densities) -> Moments:
+    """The surrogate's statistics of one block at the current `W`, Eq. (acc); the full E-step."""
+    Z = project(X, mean, K).astype(np.float64)
+    Y = Z @ W.T
+    p, k = W.shape
+    packed, tilts, offsets = np.empty((p, k * (k + 1) // 2)), np.empty((p, k)), np.empty(p)
+    for i, density in enumerate(densities):
+        y = Y[:, i]
+        packed[i] = pack_symmetric((Z * density.weight(y)[:, None]).T @ Z)
+        tilts[i] = density.tilt(y) @ Z
+        offsets[i] = density.offset(y).sum()
+    return Moments(len(X), packed, tilts, offsets)
+
+
+def gaps(Y: F64, Y_new: F64, Y_old: F64, densities: Densities) -> F64:
+    """Decrease of the surrogate, per entry, if its majorizer touched at `Y_new` instead of `Y_old`; Eq. (dualgap).
+
+    `Y_new` is `Y` as the memory will store it (rounded to its precision).
+    """
+    out = np.empty_like(Y)
+    for i, density in enumerate(densities):
+        out[:, i] = density.majorizer(Y[:, i], Y_old[:, i]) - density.majorizer(Y[:, i], Y_new[:, i])
+    return out
+
+
+def select_largest(gap: F64, q: int) -> npt.NDArray[np.bool_]:
+    """Mask of the `q` largest entries of each row; of equal ones, the first."""
+    order = np.argsort(-gap, axis=1, kind="stable")[:, :q]
+    mask = np.zeros(gap.shape, dtype=bool)
+    np.put_along_axis(mask, order, True, axis=1)
+    return mask
+
+
+def update_moments(
+    Z: F64,
+    Y_new: F64,
+    Y_old: F64,
+    chosen: npt.NDArray[np.bool_],
+    densities: Densities,
+    scale: float,
+    moments_: F64,
+    tilts: F64,
+    offsets: F64,
+) -> None:
+    """Move the chosen entries' majorizers from `Y_old` to `Y_new`; Eq. (updateamem).
+
+    Adds to `moments_` (p, k, k), `tilts` (p, k) and `offsets` (p,) in place.
+    """
+    for i, density in enumerate(densities):
+        rows = chosen[:, i]
+        z, new, old = Z[rows], Y_new[rows, i], Y_old[rows, i]
+        if density.super_gaussian:
+            change = scale * (density.weight(new) - density.weight(old))
+            moments_[i] += (z * change[:, None]).T @ z
+        else:
+            tilts[i] += scale * (density.tilt(new) - density.tilt(old)) @ z
+        offsets[i] += scale * (density.offset(new) - density.offset(old)).sum()
+
+
+def minimise_row(A: F64, b: F64, c: F64) -> F64:
+    """The exact minimiser of the surrogate over one row; Eq. (minw) and its sub-Gaussian twin.
+
+    With `c` column i of the inverse of `W`, the surrogate depends on row i as
+    ``w A w / 2 - b w - log|c w|``. Dense solve, O(k^3).
+    """
+    z = np.linalg.solve(A, np.column_stack([b, c]))
+    t, s = c @ z[:, 0], c @ z[:, 1]
+    tau = 0.5 * (t + np.copysign(np.sqrt(t * t + 4 * s), t))
+    return z[:, 0] + z[:, 1] / tau
+
+
+def improve_row(A: F64, w: F64, c: F64, iterations: int) -> F64:
+    """Lower the super-Gaussian surrogate over one row by truncated conjugate gradient on ``A z = c``.
+
+    Warm-started at ``t w``, the best multiple of the present row, and scaled
+    by ``1 / sqrt(z A z)``: the result is no worse than `w` at any truncation.
+    """
+    Aw = A @ w
+    t = (c @ w) / (w @ Aw)
+    z, Az = t * w, t * Aw
+    residual = c - Az
+    direction = residual.copy()
+    size = residual @ residual
+    for _ in range(iterations):
+        Ad = A @ direction
+        curvature = direction @ Ad
+        if not (curvature > 0 and size > 0):
+            break
+        step = size / curvature
+        z, Az = z + step * direction, Az + step * Ad
+        residual = residual - step * Ad
+        size, previous = residual @ residual, size
+        direction = residual + (size / previous) * direction
+    scale = z @ Az
+    return z / np.sqrt(scale) if scale > 0 else w
+
+
+def sweep(
+    W: F64, inverse: F64, moments_: F64, tilts: F64, flat: F64, covariance_inverse: F64, iterations: int
+) -> None:
+    """One M-step over all rows, in place on `W` and its `inverse`; O(p^2) a row.
+
+    ``flat[i] > 0`` says that row i is sub-Gaussian with moments
+    ``flat[i] C``; it is minimised exactly through `covariance_inverse`.
+    Super-Gaussian rows take `iterations` of conjugate gradient. The inverse
+    follows by a rank-one update; the caller refreshes it now and then.
+    """
+    for i in range(len(W)):
+        c = inverse[:, i].copy()
+        if flat[i] > 0:
+            z1, z2 = covariance_inverse @ tilts[i] / flat[i], covariance_inverse @ c / flat[i]
+            t, s = c @ z1, c @ z2
+            tau = 0.5 * (t + np.copysign(np.sqrt(t * t + 4 * s), t))
+            row = z1 + z2 / tau
+        else:
+            row = improve_row(moments_[i], W[i], c, iterations)
+        pivot = c @ row
+        if not (np.isfinite(row).all() and abs(pivot) > 1e-12):
+            continue
+        inverse -= np.outer(c, (row - W[i]) @ inverse) / pivot
+        W[i] = row
+
+
+def surrogate(W: F64, moments_: F64, tilts: F64, offsets: F64, log_normalisers: F64) -> float:
+    """The surrogate loss, Eq. (quad_form), normalisers included."""
+    quadratic = 0.5 * np.einsum("ij,ijk,ik->", W, moments_, W) - np.einsum("ij,ij->", W, tilts)
+    return float(-np.linalg.slogdet(W)[1] + quadratic + offsets.sum() + log_normalisers.sum())

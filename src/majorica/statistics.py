@@ -1,0 +1,73 @@
+"""Sums over samples that passes compute and engines add up, in block order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+F64 = npt.NDArray[np.float64]
+
+
+@dataclass
+class Statistics:
+    """What the empirical loss and its first two derivatives need; sums over `n` samples.
+
+    Size p^2 whatever the number of samples.
+    """
+
+    n: int
+    loss: F64  #: sum of G_i(y_i), (p,)
+    gradient: F64  #: sum of G_i'(y_i) y_j, (p, p)
+    curvature: F64  #: sum of G_i''(y_i), (p,)
+    power: F64  #: sum of y_i^2, (p,)
+    diagonal: F64  #: sum of G_i''(y_i) y_i^2, (p,)
+
+    def __iadd__(self, other: Statistics) -> Statistics:
+        self.n += other.n
+        self.loss += other.loss
+        self.gradient += other.gradient
+        self.curvature += other.curvature
+        self.power += other.power
+        self.diagonal += other.diagonal
+        return self
+
+
+@dataclass
+class Moments:
+    """The surrogate's statistics, Eq. (acc): sums over `n` samples; mergeable.
+
+    Symmetric matrices travel packed: row a of the upper triangle after row
+    a - 1, so ``packed`` is (p, k(k+1)/2). Size p^3/2 whatever the number of
+    samples.
+    """
+
+    n: int
+    packed: F64  #: sum of w_i x x^T for each component, packed
+    tilts: F64  #: sum of t_i x, (p, k)
+    offsets: F64  #: sum of r_i, (p,)
+
+    def __iadd__(self, other: Moments) -> Moments:
+        self.n += other.n
+        self.packed += other.packed
+        self.tilts += other.tilts
+        self.offsets += other.offsets
+        return self
+
+
+def unpack_symmetric(packed: F64) -> F64:
+    """Full symmetric matrices ``(..., k, k)`` from their packed upper triangles ``(..., k(k+1)/2)``."""
+    size = packed.shape[-1]
+    k = int((np.sqrt(8 * size + 1) - 1) // 2)
+    rows, columns = np.triu_indices(k)
+    out = np.empty((*packed.shape[:-1], k, k))
+    out[..., rows, columns] = packed
+    out[..., columns, rows] = packed
+    return out
+
+
+def pack_symmetric(matrices: F64) -> F64:
+    """Packed upper triangles of symmetric matrices; the inverse of :func:`unpack_symmetric`."""
+    rows, columns = np.triu_indices(matrices.shape[-1])
+    return np.ascontiguousarray(matrices[..., rows, columns])

@@ -1,0 +1,217 @@
+"""Mean, covariance and whitening of a source in one stable pass."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from majorica.engines.base import Engine, total
+from majorica.errors import DataError, ParameterError, RankError, RankWarning
+from majorica.sources.base import Block, Source
+from majorica.statistics import F64
+
+Array = npt.NDArray[np.floating]
+
+#: Eigenvalues of the correlation matrix below this times p times the largest are numerical dust.
+RANK_TOLERANCE = 1e-14
+#: Below this ratio of eigenvalues, a second pass over whitened samples refines the whitening.
+REFINE_BELOW = 1e-7
+
+
+@dataclass
+class Covariance:
+    """Mean and scatter of some samples; mergeable in any grouping (Chan's update), float64."""
+
+    n: int
+    mean: F64  #: (f,)
+    scatter: F64  #: sum of (x - mean)(x - mean)^T, (f, f)
+
+    def __iadd__(self, other: Covariance) -> Covariance:
+        n = self.n + other.n
+        shift = other.mean - self.mean
+        self.scatter += other.scatter
+        self.scatter += np.outer(shift, shift * (self.n * other.n / n))
+        self.mean += shift * (other.n / n)
+        self.n = n
+        return self
+
+    @property
+    def matrix(self) -> F64:
+        """The covariance matrix, normalised by n."""
+        return self.scatter / self.n
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """Affine map to white samples: ``z = matrix (x - mean)``."""
+
+    mean: F64  #: (f,)
+    matrix: F64  #: (k, f)
+    inverse: F64  #: (f, k), from white samples back
+    rank: int  #: numerical rank of the data
+    variance: F64  #: variance of each kept direction, in units of standardised channels, (k,)
+
+    @property
+    def k(self) -> int:
+        """Number of white dimensions."""
+        return len(self.matrix)
+
+    @property
+    def log_volume(self) -> float:
+        """Log of the volume factor from input units to white coordinates."""
+        return 0.5 * float(np.linalg.slogdet(self.matrix @ self.matrix.T)[1])
+
+
+def covariance_block(X: Array, shift: F64) -> Covariance:
+    """Mean and scatter of one block about its own mean; `shift` keeps large offsets from cancelling."""
+    deviation = X.astype(np.float64)
+    deviation -= shift
+    mean = deviation.mean(axis=0)
+    deviation -= mean
+    return Covariance(len(X), shift + mean, deviation.T @ deviation)
+
+
+def whitened_covariance_block(X: Array, mean: F64, K: F64) -> Covariance:
+    """Covariance of the whitened samples of one block."""
+    return covariance_block((X - mean) @ K.T, np.zeros(len(K)))
+
+
+def fit_whitening(
+    source: Source, blocks: Sequence[Block], engine: Engine, *, n_components: int | float | None = None
+) -> Whitening:
+    """Centre, standardise, find the rank and whiten.
+
+    The rank is judged on the correlation matrix, so channels of very
+    different units do not hide each other. Costs one pass (two for very
+    ill-conditioned data) and f^2 memory; wide sources (more features than
+    samples) go through the Gram matrix instead, n^2 memory.
+    """
+    n = sum(stop - start for block in blocks for start, stop in block)
+    if n < 2:
+        raise DataError(f"n_samples={n}: independent component analysis needs at least 2 samples, better 20 a component")
+    if source.n_features > n:
+        return _fit_wide(source, blocks, n_components)
+    first = source.read(blocks[0][0][0], min(blocks[0][0][1], blocks[0][0][0] + 1000))
+    shift = first.mean(axis=0, dtype=np.float64)
+    if not np.isfinite(shift).all():
+        raise_not_finite(source, blocks)
+    covariance = total(engine, covariance_block, source, blocks, shift)
+    if not np.isfinite(covariance.scatter).all():
+        raise_not_finite(source, blocks)
+    deviation = np.sqrt(np.diag(covariance.matrix))
+    dust = 1e-13 * np.maximum(np.abs(covariance.mean), np.finfo(np.float64).tiny)
+    varying = deviation > dust
+    scale = np.where(varying, deviation, 1.0)
+    correlation = np.where(np.outer(varying, varying), covariance.matrix / np.outer(scale, scale), 0.0)
+    values, vectors = np.linalg.eigh(correlation)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    rank = numerical_rank(values, len(values))
+    k = choose_dimension(values, rank, n_components, source.n_features)
+    _warn_reduced(source, varying, rank, k, n_components)
+    root = np.sqrt(values[:k])
+    K = (vectors[:, :k] / root).T / scale
+    inverse = scale[:, None] * vectors[:, :k] * root
+    if values[k - 1] < REFINE_BELOW * values[0]:
+        residual = total(engine, whitened_covariance_block, source, blocks, covariance.mean, K).matrix
+        spread, basis = np.linalg.eigh(residual)
+        if not spread[0] > 0:
+            raise RankError(f"the data's rank is below {k}; pass a smaller n_components")
+        K = (basis / np.sqrt(spread)) @ basis.T @ K
+        inverse = inverse @ ((basis * np.sqrt(spread)) @ basis.T)
+    return Whitening(covariance.mean, K, inverse, rank, values[:k].copy())
+
+
+def _fit_wide(source: Source, blocks: Sequence[Block], n_components: int | float | None) -> Whitening:
+    """Whitening of few samples in many features, through the n x n Gram matrix."""
+    ranges = [r for block in blocks for r in block]
+    X = np.concatenate([source.read(*r) for r in ranges]).astype(np.float64)
+    n = len(X)
+    if not np.isfinite(X).all():
+        raise_not_finite(source, blocks)
+    mean = X.mean(axis=0)
+    X -= mean
+    deviation = np.sqrt(np.einsum("ij,ij->j", X, X) / n)
+    varying = deviation > 1e-13 * np.maximum(np.abs(mean), np.finfo(np.float64).tiny)
+    scale = np.where(varying, deviation, 1.0)
+    X /= scale
+    X[:, ~varying] = 0.0
+    values, vectors = np.linalg.eigh(X @ X.T / n)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    rank = min(numerical_rank(values, n), n - 1)
+    k = choose_dimension(values, rank, n_components, source.n_features)
+    _warn_reduced(source, varying, rank, k, n_components)
+    directions = X.T @ vectors[:, :k]
+    directions /= np.linalg.norm(directions, axis=0)
+    root = np.sqrt(values[:k])
+    return Whitening(mean, (directions / root).T / scale, scale[:, None] * directions * root, rank, values[:k].copy())
+
+
+def numerical_rank(values: F64, p: int) -> int:
+    """How many of the descending eigenvalues stand above rounding error."""
+    if not values[0] > 0:
+        raise DataError("every feature is constant: there is no variance to separate; check the input")
+    return int((values > values[0] * RANK_TOLERANCE * max(p, 100)).sum())
+
+
+def choose_dimension(values: F64, rank: int, n_components: int | float | None, n_features: int) -> int:
+    """Number of directions to keep: a count, a share of the variance, or all of the rank."""
+    if n_components is None:
+        return rank
+    if isinstance(n_components, float | np.floating) and 0 < n_components < 1:
+        share = np.cumsum(values[:rank]) / values[:rank].sum()
+        return min(rank, int(np.searchsorted(share, n_components)) + 1)
+    if isinstance(n_components, bool) or int(n_components) != n_components or n_components < 1:
+        raise ParameterError(
+            f"n_components={n_components!r} must be None, a positive integer, or a share of variance between 0 and 1"
+        )
+    if n_components > rank:
+        hint = " (average reference?)" if rank == n_features - 1 else ""
+        raise RankError(
+            f"n_components={n_components} exceeds the data's rank {rank}{hint}; "
+            f"pass n_components<={rank} or leave it None."
+        )
+    return int(n_components)
+
+
+def _warn_reduced(
+    source: Source, varying: npt.NDArray[np.bool_], rank: int, k: int, n_components: int | float | None
+) -> None:
+    """Say once, by name, why there are fewer components than features."""
+    if rank == source.n_features or n_components is not None or source.n_features > source.n_samples:
+        return
+    constant = np.flatnonzero(~varying)
+    if constant.size:
+        names = [source.feature_names[i] if source.feature_names is not None else str(i) for i in constant[:5]]
+        more = ", ..." if constant.size > 5 else ""
+        why = f"constant feature(s) {', '.join(names)}{more}"
+    elif rank == source.n_features - 1:
+        why = "average reference or one duplicated feature?"
+    else:
+        why = "duplicated or linearly dependent features?"
+    warnings.warn(
+        f"the data has rank {rank} in {source.n_features} features ({why}); fitting {k} components.",
+        RankWarning,
+        stacklevel=2,
+    )
+
+
+def raise_not_finite(source: Source, blocks: Sequence[Block]) -> None:
+    """Find the first NaN or infinity and say where it is."""
+    for block in blocks:
+        for start, stop in block:
+            X = source.read(start, stop)
+            bad = ~np.isfinite(X)
+            if bad.any():
+                row, column = (int(v) for v in np.argwhere(bad)[0])
+                kind = "NaN" if math.isnan(X[row, column]) else "infinity"
+                name = source.feature_names[column] if source.feature_names is not None else str(column)
+                raise DataError(
+                    f"Input X contains {kind} (inf or NaN are not accepted) at sample {start + row}, feature {name}; "
+                    "drop or interpolate such samples first"
+                )
+    raise DataError("the samples are finite but their squares overflow; rescale the input (values above 1e150)")
