@@ -51,8 +51,8 @@ def _is_one_block(frame: Any, columns: list[npt.NDArray[Any]]) -> bool:
     """Whether pandas stores all columns in one array, which then needs no putting together."""
     if any(not isinstance(dtype, np.dtype) or dtype != columns[0].dtype for dtype in frame.dtypes):
         return False
-    head = frame.iloc[:1]
-    return len(head) == 1 and all(np.shares_memory(frame.to_numpy(), column) for column in (columns[0], columns[-1]))
+    head = frame.iloc[:1].to_numpy()
+    return all(np.shares_memory(head, column) for column in (columns[0], columns[-1]))
 
 
 def _pandas_column(frame: Any, j: int) -> npt.NDArray[Any]:
@@ -60,7 +60,7 @@ def _pandas_column(frame: Any, j: int) -> npt.NDArray[Any]:
     if str(series.dtype) == "category":
         return np.empty(0, dtype=object)
     values = np.asarray(series.to_numpy())
-    if values.dtype.kind == "O":
+    if values.dtype.kind == "O" and not any(isinstance(value, str | bytes) for value in values):
         try:
             values = np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
         except (TypeError, ValueError) as error:

@@ -136,5 +136,6 @@ def check_options(source: FileSource, *, member: str | None, layout: Layout | No
         raise ParameterError("picks= chooses channels of recordings or columns of tables, not of plain arrays.")
     if layout is not None and source.fixed_layout not in (None, layout):
         raise ParameterError(
-            f"layout={layout!r} contradicts {source.path}: a {source.kind} is always {source.fixed_layout}; leave layout out."
+            f"layout={layout!r} contradicts {source.path}: a {source.kind} is always {source.fixed_layout}; "
+            "leave layout out."
         )

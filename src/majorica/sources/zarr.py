@@ -30,9 +30,7 @@ class ZarrSource(FileSource):
             if (self.member or "").strip("/"):
                 raise DataError(f"{self.path}: is a single array; leave out ':{self.member}'.")
             return root
-        arrays = {
-            "/" + name: item for name, item in root.members(max_depth=None) if isinstance(item, zarr.Array)
-        }
+        arrays = {"/" + name: item for name, item in root.members(max_depth=None) if isinstance(item, zarr.Array)}
         if self.member is None:
             return choose(self.path, arrays)
         name = "/" + self.member.strip("/")

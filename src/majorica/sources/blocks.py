@@ -1,0 +1,64 @@
+"""Several sources one after the other, as one matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from majorica.errors import DataError
+from majorica.sources.base import Array, Source
+from majorica.sources.chunks import bounds_of
+from majorica.sources.matrix import MatrixSource
+from majorica.sources.rules import as_block, float_dtype
+
+
+class JoinedSource(MatrixSource):
+    """Sources (blocks in memory, recordings, ...) joined along the sample axis without copying them.
+
+    Parameters
+    ----------
+    parts : sequence of Source
+        All of one width.
+    """
+
+    kind = "list of blocks"
+
+    def __init__(self, parts: Sequence[Source]) -> None:
+        self.parts = list(parts)
+        first = self.parts[0]
+        for k, part in enumerate(self.parts):
+            if part.n_features != first.n_features:
+                raise DataError(
+                    f"Blocks must have one width: block {k} has {part.n_features} features, "
+                    f"block 0 has {first.n_features}."
+                )
+            if part.feature_names != first.feature_names:
+                raise DataError(f"The feature names of block {k} differ from those of block 0.")
+        self._bounds = bounds_of([part.n_samples for part in self.parts])
+        self.n_samples, self.n_features = self._bounds[-1], first.n_features
+        self.dtype = float_dtype(*(part.dtype for part in self.parts))
+        self.in_memory = all(part.in_memory for part in self.parts)
+        self.feature_names = first.feature_names
+
+    def _load(self, start: int, stop: int) -> Array:
+        k = max(0, int(np.searchsorted(self._bounds, start, side="right")) - 1)
+        k = min(k, len(self.parts) - 1)
+        if stop <= self._bounds[k + 1]:
+            return self.parts[k].read(start - self._bounds[k], stop - self._bounds[k])
+        block = np.empty((stop - start, self.n_features), self.dtype)
+        row = start
+        while row < stop:
+            end = min(stop, self._bounds[k + 1])
+            part = self.parts[k].read(row - self._bounds[k], end - self._bounds[k])
+            block[row - start : end - start] = as_block(part, self.dtype)
+            row, k = end, k + 1
+        return block
+
+    def close(self) -> None:
+        """Close the parts."""
+        super().close()
+        for part in self.parts:
+            close = getattr(part, "close", None)
+            if close is not None:
+                close()

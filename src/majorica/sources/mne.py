@@ -1,0 +1,147 @@
+"""Recordings read by MNE-Python: ``Raw`` objects and every file ``mne.io.read_raw`` takes."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from majorica.errors import DataError, ParameterError, SourceError, optional_import
+from majorica.sources.base import Array
+from majorica.sources.chunks import bounds_of
+from majorica.sources.matrix import FileSource, MatrixSource
+from majorica.sources.rules import check_shape
+
+
+class RawSource(MatrixSource):
+    """The good samples of an MNE ``Raw`` object, never loaded as a whole.
+
+    Samples under annotations whose description starts with ``BAD`` are left
+    out, as MNE's own ICA does; channels marked bad are left out unless picked.
+    Values are MNE's: float64, volts for EEG.
+
+    Parameters
+    ----------
+    raw : mne.io.BaseRaw
+    picks : as in MNE, optional
+        Channel names, types or numbers; default all good data channels.
+    """
+
+    kind = "MNE recording"
+
+    def __init__(self, raw: Any, *, picks: Any = None) -> None:
+        self.raw = raw
+        self.picks = picks
+        self.dtype = np.dtype(np.float64)
+        self.feature_names = pick_channels(raw, picks)
+        self._channels = [raw.ch_names.index(name) for name in self.feature_names]
+        #: Ranges of good samples in the recording, and where each starts among the good ones.
+        self.ranges = good_ranges(raw)
+        self._bounds = np.asarray(bounds_of([stop - start for start, stop in self.ranges]), dtype=np.intp)
+        self.n_samples = int(self._bounds[-1])
+        self.n_features = len(self._channels)
+        check_shape(self.n_samples, self.n_features)
+
+    def _load(self, start: int, stop: int) -> Array:
+        block = np.empty((stop - start, self.n_features))
+        first = int(np.searchsorted(self._bounds, start, side="right")) - 1
+        row = start
+        while row < stop:
+            good_start, good_stop = self.ranges[first]
+            begin = good_start + row - int(self._bounds[first])
+            end = min(good_stop, begin + stop - row)
+            block[row - start : row - start + end - begin] = self.raw[self._channels, begin:end][0].T
+            row += end - begin
+            first += 1
+        return block
+
+
+class RecordingSource(FileSource):
+    """A recording in any format MNE reads (FIF, EDF, BDF, BrainVision, ...), opened without loading it.
+
+    `picks` and the samples left out are as in :class:`RawSource`.
+    """
+
+    kind = "recording"
+    fixed_layout = "channels-first"
+    takes_picks = True
+    _raw: Any = None
+
+    def _open(self) -> None:
+        mne = optional_import("mne", extra="mne", purpose="reading recordings")
+        if self.path.lower().endswith((".edf", ".bdf")):
+            check_edf_size(self.path)
+        self._raw = mne.io.read_raw(self.path, preload=False, verbose="ERROR")
+        self._source = RawSource(self._raw, picks=self.picks)
+        self.dtype, self.feature_names = self._source.dtype, self._source.feature_names
+        self.n_samples, self.n_features = self._source.n_samples, self._source.n_features
+
+    @property
+    def raw(self) -> Any:
+        """The MNE ``Raw`` object behind the source."""
+        return self._raw
+
+    def _load(self, start: int, stop: int) -> Array:
+        return self._source.read(start, stop)
+
+    def close(self) -> None:
+        """Close the recording."""
+        super().close()
+        if self._raw is not None:
+            self._raw.close()
+
+
+def pick_channels(raw: Any, picks: Any) -> tuple[str, ...]:
+    """Names of the channels that MNE understands by `picks`; None means all good data channels."""
+    mne = optional_import("mne", extra="mne", purpose="reading recordings")
+    # A recording of one sample with the same channels answers without touching the data.
+    sample = mne.io.RawArray(np.zeros((len(raw.ch_names), 1)), raw.info.copy(), verbose="ERROR")
+    try:
+        chosen = sample.pick("data" if picks is None else picks, exclude="bads", verbose="ERROR")
+    except Exception as error:
+        if picks is None:
+            raise DataError("The recording has no good data channel; name channels with picks=.") from error
+        raise ParameterError(f"picks={picks!r} chooses no channels of the recording: {error}") from error
+    return tuple(chosen.ch_names)
+
+
+def good_ranges(raw: Any) -> list[tuple[int, int]]:
+    """Ranges of samples that no annotation starting with ``BAD`` covers."""
+    bad = []
+    for annotation in raw.annotations:
+        if annotation["description"].upper().startswith("BAD"):
+            onset = annotation["onset"] - raw.first_time
+            start, stop = raw.time_as_index([onset, onset + annotation["duration"]], use_rounding=True)
+            bad.append((max(0, int(start)), min(int(stop), raw.n_times)))
+    ranges, position = [], 0
+    for start, stop in sorted(bad):
+        if start >= stop:
+            continue
+        if start > position:
+            ranges.append((position, start))
+        position = max(position, stop)
+    if position < raw.n_times:
+        ranges.append((position, raw.n_times))
+    if not ranges:
+        raise DataError("Every sample of the recording is annotated as BAD; remove annotations that are not meant.")
+    return ranges
+
+
+def check_edf_size(path: str) -> None:
+    """Refuse an EDF or BDF file that is shorter than its header says; MNE would only use what is left."""
+    with open(path, "rb") as handle:
+        fixed = handle.read(256)
+        try:
+            header_bytes, n_records, n_signals = int(fixed[184:192]), int(fixed[236:244]), int(fixed[252:256])
+            handle.seek(256 + n_signals * 216)
+            lengths = [int(handle.read(8)) for _ in range(n_signals)]
+        except ValueError as error:
+            raise SourceError(f"{path}: damaged, its EDF header is not readable.") from error
+    sample_bytes = 3 if path.lower().endswith(".bdf") else 2
+    needed, present = header_bytes + n_records * sum(lengths) * sample_bytes, os.path.getsize(path)
+    if n_records >= 0 and needed > present:
+        raise SourceError(
+            f"{path}: truncated, its header promises {n_records} records ({needed} bytes) but {present} bytes are "
+            "there; to use what is left, pass mne.io.read_raw(path) instead of the path."
+        )
