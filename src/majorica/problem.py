@@ -9,9 +9,10 @@ from types import ModuleType
 import numpy as np
 import numpy.typing as npt
 
+from majorica.densities.base import Density
 from majorica.densities.table import Densities
 from majorica.engines.base import Engine, total
-from majorica.kernels import kernels_for
+from majorica.kernels import Backend, kernels_for
 from majorica.sources.base import Block, Source, block_length, read_block, split_blocks
 from majorica.statistics import F64, Moments, Statistics
 from majorica.whitening import Whitening
@@ -24,12 +25,16 @@ def pass_block_length(n_features: int) -> int:
     return int(2 ** np.clip(np.floor(np.log2(2**18 / max(n_features, 1))), 8, 15))
 
 
-def _statistics(X: Array, mean: F64, B: F64, densities: Densities, kernels: ModuleType | None) -> Statistics:
-    return (kernels or kernels_for(densities)).statistics(X, mean, B, densities)
+def _statistics(X: Array, mean: F64, B: F64, densities: Densities, backend: Backend) -> Statistics:
+    return kernels_for(densities, backend).statistics(X, mean, B, densities)
 
 
-def _moments(X: Array, mean: F64, K: F64, W: F64, densities: Densities, kernels: ModuleType | None) -> Moments:
-    return (kernels or kernels_for(densities)).moments(X, mean, K, W, densities)
+def _moments(X: Array, mean: F64, K: F64, W: F64, densities: Densities, backend: Backend) -> Moments:
+    return kernels_for(densities, backend).moments(X, mean, K, W, densities)
+
+
+def _row_moments(X: Array, mean: F64, K: F64, w: F64, density: Density, backend: Backend) -> Moments:
+    return kernels_for(Densities([density]), backend).row_moments(X, mean, K, w, density)
 
 
 @dataclass
@@ -46,16 +51,15 @@ class Problem:
         Where passes run.
     blocks : list of Block
         The blocks of a full pass; made from the source when None.
-    kernels : module, optional
-        :mod:`majorica.kernels.reference` or ``compiled``; chosen by the
-        densities when None.
+    backend : {"reference", "compiled"}, optional
+        Which kernels; chosen by the densities when None.
     """
 
     source: Source
     whitening: Whitening
     engine: Engine
     blocks: Sequence[Block] = field(default_factory=list)
-    kernels: ModuleType | None = None
+    backend: Backend = None
 
     def __post_init__(self) -> None:
         if not self.blocks:
@@ -71,26 +75,58 @@ class Problem:
         """Number of components."""
         return self.whitening.k
 
-    def backend(self, densities: Densities) -> ModuleType:
+    @property
+    def covariance(self) -> F64:
+        """Covariance of the whitened samples: the identity, as the whitening is that of all samples."""
+        return np.eye(self.p)
+
+    def kernels(self, densities: Densities) -> ModuleType:
         """The kernels in force for these densities."""
-        return self.kernels or kernels_for(densities)
+        return kernels_for(densities, self.backend)
 
     def statistics(self, W: F64, densities: Densities, blocks: Sequence[Block] | None = None) -> Statistics:
         """Loss, relative gradient and Hessian entries over `blocks` (all of them when None)."""
         B = W @ self.whitening.matrix
         chosen = self.blocks if blocks is None else blocks
-        return total(self.engine, _statistics, self.source, chosen, self.whitening.mean, B, densities, self.kernels)
+        return total(self.engine, _statistics, self.source, chosen, self.whitening.mean, B, densities, self.backend)
 
     def moments(self, W: F64, densities: Densities, blocks: Sequence[Block] | None = None) -> Moments:
         """The surrogate's statistics at `W`, Eq. (acc), over `blocks` (all of them when None)."""
         chosen = self.blocks if blocks is None else blocks
-        shared = (self.whitening.mean, self.whitening.matrix, W, densities, self.kernels)
+        shared = (self.whitening.mean, self.whitening.matrix, W, densities, self.backend)
         return total(self.engine, _moments, self.source, chosen, *shared)
+
+    def row_moments(self, w: F64, density: Density, blocks: Sequence[Block] | None = None) -> Moments:
+        """The surrogate's statistics for one row `w` only, over `blocks`; one pass and p^2 memory."""
+        chosen = self.blocks if blocks is None else blocks
+        shared = (self.whitening.mean, self.whitening.matrix, w, density, self.backend)
+        return total(self.engine, _row_moments, self.source, chosen, *shared)
 
     def read(self, block: Block) -> Array:
         """Whitened samples of one block ``(b, k)``, in the source's precision."""
         X = read_block(self.source, block)
         return (X - self.whitening.mean.astype(X.dtype)) @ self.whitening.matrix.T.astype(X.dtype)
+
+    def subset(self, units: npt.NDArray[np.intp], unit: int) -> list[Block]:
+        """Blocks of the samples in the sorted `units` of `unit` samples each; neighbours are joined."""
+        length = pass_block_length(self.source.n_features)
+        edges = np.flatnonzero(np.diff(units) != 1) + 1
+        ranges: list[tuple[int, int]] = []
+        for run in np.split(units, edges):
+            start, stop = int(run[0]) * unit, min((int(run[-1]) + 1) * unit, self.n)
+            ranges.extend((cut, min(cut + length, stop)) for cut in range(start, stop, length))
+        blocks: list[Block] = []
+        current: list[tuple[int, int]] = []
+        filled = 0
+        for one in ranges:
+            current.append(one)
+            filled += one[1] - one[0]
+            if filled >= length:
+                blocks.append(tuple(current))
+                current, filled = [], 0
+        if current:
+            blocks.append(tuple(current))
+        return blocks
 
     def samples_in(self, blocks: Sequence[Block]) -> int:
         """Number of samples in `blocks`."""

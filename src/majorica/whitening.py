@@ -93,7 +93,9 @@ def fit_whitening(
     """
     n = sum(stop - start for block in blocks for start, stop in block)
     if n < 2:
-        raise DataError(f"n_samples={n}: independent component analysis needs at least 2 samples, better 20 a component")
+        raise DataError(
+            f"n_samples={n}: independent component analysis needs at least 2 samples, better 20 a component"
+        )
     if source.n_features > n:
         return _fit_wide(source, blocks, n_components)
     first = source.read(blocks[0][0][0], min(blocks[0][0][1], blocks[0][0][0] + 1000))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 from types import ModuleType
+from typing import Literal
 
 from majorica.densities.table import Densities
 
+#: Which kernels to run: the choice is the densities' when None.
+Backend = Literal["reference", "compiled"] | None
 
-def kernels_for(densities: Densities) -> ModuleType:
+
+def kernels_for(densities: Densities, backend: Backend = None) -> ModuleType:
     """The compiled kernels where they know every density's formula, the NumPy ones otherwise."""
-    if densities.compiled:
-        from majorica.kernels import compiled
-
-        return compiled
-    from majorica.kernels import reference
-
-    return reference
+    name = backend or ("compiled" if densities.compiled else "reference")
+    return importlib.import_module(f"majorica.kernels.{name}")

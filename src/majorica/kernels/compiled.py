@@ -13,9 +13,10 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from majorica.densities.base import Density
 from majorica.densities.table import Densities
 from majorica.kernels.elementwise import majorizer, majorizer_rows, statistics_row
-from majorica.statistics import F64, Moments, Statistics
+from majorica.statistics import F64, Moments, Statistics, pack_symmetric
 
 Array = npt.NDArray[np.floating]
 
@@ -119,6 +120,41 @@ def moments(X: Array, mean: F64, K: F64, W: F64, densities: Densities) -> Moment
     return total
 
 
+def row_moments(X: Array, mean: F64, K: F64, w: F64, density: Density) -> Moments:
+    """The surrogate's statistics of one block for one row `w` only; p^2 memory."""
+    k = len(K)
+    A, tilt, offset = np.zeros((k, k)), np.zeros(k), np.zeros(1)
+    _row_moments(
+        X,
+        mean.astype(X.dtype),
+        np.ascontiguousarray(K, X.dtype),
+        w.astype(X.dtype),
+        np.array([density.code]),
+        np.array([density.shape]),
+        tile_length(max(K.shape)),
+        A,
+        tilt,
+        offset,
+    )
+    return Moments(len(X), pack_symmetric(A[None]), tilt[None], offset)
+
+
+@nb.njit(nogil=True, cache=True)
+def _row_moments(X, mean, K, w, code, shape, tile, A, tilt, offset):
+    b, f = X.shape
+    for start in range(0, b, tile):
+        m = min(tile, b - start)
+        centred = np.empty((m, f), X.dtype)
+        _centre(X, start, start + m, mean, centred)
+        Z = np.dot(K, centred.T)
+        y = np.dot(w, Z).reshape(1, m)
+        weights = np.empty_like(y)
+        tilts = np.empty_like(y)
+        majorizer_rows(y, code, shape, weights, tilts, offset)
+        tilt += np.dot(Z, tilts[0])
+        A += np.dot(Z * weights, Z.T)
+
+
 @nb.njit(nogil=True, cache=True)
 def _gaps(Y, Y_new, Y_old, codes, shapes, out):
     for t in range(Y.shape[0]):
@@ -160,7 +196,7 @@ def select_largest(gap: F64, q: int) -> npt.NDArray[np.bool_]:
 
 
 @nb.njit(nogil=True, cache=True)
-def _update_moments(Z, Y_new, Y_old, chosen, codes, shapes, flat, scale, moments_, tilts, offsets):
+def _update_moments(Z, Y_new, Y_old, chosen, codes, shapes, flat, relative, scales, moments_, tilts, offsets):
     b, k = Z.shape
     rows = np.empty(b, np.intp)
     for i in range(chosen.shape[1]):
@@ -173,11 +209,13 @@ def _update_moments(Z, Y_new, Y_old, chosen, codes, shapes, flat, scale, moments
             continue
         taken = np.empty((m, k))
         weighted = np.empty((m, k))
-        code, a, bb, d = codes[i], shapes[i, 0], shapes[i, 1], shapes[i, 2]
+        code, a, bb, d, scale = codes[i], shapes[i, 0], shapes[i, 1], shapes[i, 2], scales[i]
+        w0, t0, r0 = 0.0, 0.0, 0.0
         for s in range(m):
             t = rows[s]
             w1, t1, r1 = majorizer(Y_new[t, i], code, a, bb, d)
-            w0, t0, r0 = majorizer(Y_old[t, i], code, a, bb, d)
+            if relative:
+                w0, t0, r0 = majorizer(Y_old[t, i], code, a, bb, d)
             offsets[i] += scale * (r1 - r0)
             if flat[i]:
                 for j in range(k):
@@ -196,14 +234,29 @@ def update_moments(
     Y_old: F64,
     chosen: npt.NDArray[np.bool_],
     densities: Densities,
-    scale: float,
+    scales: F64,
     moments_: F64,
     tilts: F64,
     offsets: F64,
 ) -> None:
     """Move the chosen entries' majorizers from `Y_old` to `Y_new`; Eq. (updateamem), one product a component."""
-    flat = ~densities.super_gaussian
-    _update_moments(Z, Y_new, Y_old, chosen, densities.codes, densities.shapes, flat, scale, moments_, tilts, offsets)
+    formulas = (densities.codes, densities.shapes, ~densities.super_gaussian)
+    _update_moments(Z, Y_new, Y_old, chosen, *formulas, True, scales, moments_, tilts, offsets)
+
+
+def add_moments(
+    Z: F64,
+    Y: F64,
+    chosen: npt.NDArray[np.bool_],
+    densities: Densities,
+    scales: F64,
+    moments_: F64,
+    tilts: F64,
+    offsets: F64,
+) -> None:
+    """Add the chosen entries' majorizers that touch at `Y`, `scales` (p,) times each; Eq. (updateastream)."""
+    formulas = (densities.codes, densities.shapes, ~densities.super_gaussian)
+    _update_moments(Z, Y, Y, chosen, *formulas, False, scales, moments_, tilts, offsets)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -260,8 +313,6 @@ def improve_row(A: F64, w: F64, c: F64, iterations: int) -> F64:
     return _improve_row(A, w, c, iterations)
 
 
-def sweep(
-    W: F64, inverse: F64, moments_: F64, tilts: F64, flat: F64, covariance_inverse: F64, iterations: int
-) -> None:
+def sweep(W: F64, inverse: F64, moments_: F64, tilts: F64, flat: F64, covariance_inverse: F64, iterations: int) -> None:
     """One M-step over all rows, in place on `W` and its `inverse`; O(p^2) a row."""
     _sweep(W, inverse, moments_, tilts, flat, covariance_inverse, iterations)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from majorica.densities.base import Density
 from majorica.densities.table import Densities
 from majorica.statistics import F64, Moments, Statistics, pack_symmetric
 
@@ -58,6 +59,11 @@ def moments(X: Array, mean: F64, K: F64, W: F64, densities: Densities) -> Moment
     return Moments(len(X), packed, tilts, offsets)
 
 
+def row_moments(X: Array, mean: F64, K: F64, w: F64, density: Density) -> Moments:
+    """The surrogate's statistics of one block for one row `w` only; p^2 memory."""
+    return moments(X, mean, K, w[None, :], Densities([density]))
+
+
 def gaps(Y: F64, Y_new: F64, Y_old: F64, densities: Densities) -> F64:
     """Decrease of the surrogate, per entry, if its majorizer touched at `Y_new` instead of `Y_old`; Eq. (dualgap).
 
@@ -83,17 +89,18 @@ def update_moments(
     Y_old: F64,
     chosen: npt.NDArray[np.bool_],
     densities: Densities,
-    scale: float,
+    scales: F64,
     moments_: F64,
     tilts: F64,
     offsets: F64,
 ) -> None:
     """Move the chosen entries' majorizers from `Y_old` to `Y_new`; Eq. (updateamem).
 
-    Adds to `moments_` (p, k, k), `tilts` (p, k) and `offsets` (p,) in place.
+    Adds to `moments_` (p, k, k), `tilts` (p, k) and `offsets` (p,) in place,
+    `scales` (p,) times the change of each sample.
     """
     for i, density in enumerate(densities):
-        rows = chosen[:, i]
+        rows, scale = chosen[:, i], scales[i]
         z, new, old = Z[rows], Y_new[rows, i], Y_old[rows, i]
         if density.super_gaussian:
             change = scale * (density.weight(new) - density.weight(old))
@@ -101,6 +108,27 @@ def update_moments(
         else:
             tilts[i] += scale * (density.tilt(new) - density.tilt(old)) @ z
         offsets[i] += scale * (density.offset(new) - density.offset(old)).sum()
+
+
+def add_moments(
+    Z: F64,
+    Y: F64,
+    chosen: npt.NDArray[np.bool_],
+    densities: Densities,
+    scales: F64,
+    moments_: F64,
+    tilts: F64,
+    offsets: F64,
+) -> None:
+    """Add the chosen entries' majorizers that touch at `Y`, `scales` (p,) times each; Eq. (updateastream)."""
+    for i, density in enumerate(densities):
+        rows = chosen[:, i]
+        z, y = Z[rows], Y[rows, i]
+        if density.super_gaussian:
+            moments_[i] += (z * (scales[i] * density.weight(y))[:, None]).T @ z
+        else:
+            tilts[i] += scales[i] * density.tilt(y) @ z
+        offsets[i] += scales[i] * density.offset(y).sum()
 
 
 def minimise_row(A: F64, b: F64, c: F64) -> F64:
@@ -141,9 +169,7 @@ def improve_row(A: F64, w: F64, c: F64, iterations: int) -> F64:
     return z / np.sqrt(scale) if scale > 0 else w
 
 
-def sweep(
-    W: F64, inverse: F64, moments_: F64, tilts: F64, flat: F64, covariance_inverse: F64, iterations: int
-) -> None:
+def sweep(W: F64, inverse: F64, moments_: F64, tilts: F64, flat: F64, covariance_inverse: F64, iterations: int) -> None:
     """One M-step over all rows, in place on `W` and its `inverse`; O(p^2) a row.
 
     ``flat[i] > 0`` says that row i is sub-Gaussian with moments

@@ -1,0 +1,450 @@
+"""The estimator: validates, wires and publishes; all work is done elsewhere."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from majorica.densities.base import Density
+from majorica.engines import Engine, ThreadEngine, single_threaded_blas
+from majorica.errors import DataError, DataTypeError, ParameterError
+from majorica.fitting import DEFAULT_PASSES, DENSITIES, Fitted, Options, fit_source
+from majorica.kernels import kernels_for
+from majorica.solvers import StopReason
+from majorica.sources import Source, Stream, as_source, split_blocks
+from majorica.statistics import F64
+from majorica.streaming import StreamFit, unit_variance
+
+Array = npt.NDArray[np.floating]
+SOLVERS = ("auto", "progressive", "incremental", "online", "batch")
+WHITENINGS = ("unit-variance", "arbitrary-variance")
+
+
+class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Independent component analysis of large, long and live data.
+
+    Parameters
+    ----------
+    n_components : int, float in (0, 1) or None, default=None
+        Number of components, share of (standardised) variance to keep, or the
+        numerical rank of the data.
+    solver : {"auto", "progressive", "incremental", "online", "batch"}, default="auto"
+        ``"progressive"``: quasi-Newton on growing subsets, the fastest;
+        ``"incremental"``: the paper's Algorithm 1; ``"online"``: its
+        Algorithm 2, each sample seen once; ``"batch"``: full-batch MM.
+        ``"auto"`` is progressive for finite data, online for streams.
+    density : {"adaptive", "huber", "logcosh", "student"} or Density, default="adaptive"
+        Model of the sources' distributions.
+    whiten : {"unit-variance", "arbitrary-variance"}, default="unit-variance"
+        Scale of the components: sources of unit variance, or the scale of
+        the density, at which ``loss_`` can be recomputed.
+    batch_size : int, default=1000
+        Samples in a mini-batch (incremental, online).
+    n_updates : int or None, default=2
+        The paper's q: statistics updated a sample (incremental, online);
+        None for all.
+    alpha : float in [0.5, 1], default=0.5
+        Forgetting power of the online solver, rate ``n ** -alpha``.
+    half_life : float, optional
+        Samples after which the online solver has forgotten half, for
+        streams that drift.
+    max_iter : int, optional
+        Most passes over the data; by default 500 (progressive, batch), 100
+        (incremental) or 1 (online).
+    tol : float, optional
+        Stop when no entry of the relative gradient over all data exceeds
+        `tol`; by default at the statistical floor, a tenth of that
+        gradient's own sampling error. 0 runs all passes.
+    w_init : array (n_components, n_components), optional
+        Start, in whitened coordinates; the identity by default.
+    random_state : int, Generator, RandomState or None
+        Seed of the order in which samples are visited.
+    n_jobs : int, optional
+        Threads; None is the cores this process may use. Does not change the
+        result, not even in the last bit.
+    memory_limit : int or str, optional
+        Most memory a fit may take over the data's own, such as ``"500MB"``.
+    callbacks : callable or list of callables, optional
+        Called after each step with a ``Step`` (``passes, seconds, n_samples,
+        loss, gradient, unmixing``); returning True stops the fit.
+    verbose : int, default=0
+        1 shows progress, 2 the plan too.
+
+    Attributes
+    ----------
+    components_ : ndarray (n_components, n_features)
+        Unmixing matrix, components in descending explained variance, signs
+        fixed by the largest mixing entry.
+    mixing_ : ndarray (n_features, n_components)
+        Mixing matrix.
+    mean_ : ndarray (n_features,)
+        Mean of the features.
+    whitening_ : ndarray (n_components, n_features)
+        From centred features to white coordinates.
+    n_components_, rank_, n_features_in_, n_iter_, n_samples_seen_ : int
+        Components, numerical rank, features, passes made, samples seen.
+    feature_names_in_ : ndarray of str
+        Feature names, where the input has them.
+    loss_ : float
+        Mean negative log-likelihood of the whitened samples (the surrogate
+        for incremental).
+    trace_ : structured ndarray
+        One record a step: ``passes, seconds, n_samples, loss, gradient``.
+    converged_ : bool
+        Whether the stopping rule was met.
+    stop_reason_ : str
+        Why the fit ended.
+    densities_ : list of str
+        Density of each component.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from majorica import ICA
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.laplace(size=(5000, 3)) @ rng.normal(size=(3, 3))
+    >>> ICA(random_state=0).fit_transform(X).shape
+    (5000, 3)
+    """
+
+    def __init__(
+        self,
+        n_components: int | float | None = None,
+        *,
+        solver: str = "auto",
+        density: str | Density = "adaptive",
+        whiten: str = "unit-variance",
+        batch_size: int = 1000,
+        n_updates: int | None = 2,
+        alpha: float = 0.5,
+        half_life: float | None = None,
+        max_iter: int | None = None,
+        tol: float | None = None,
+        w_init: npt.ArrayLike | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        memory_limit: int | str | None = None,
+        callbacks: Callable[..., Any] | Iterable[Callable[..., Any]] | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.solver = solver
+        self.density = density
+        self.whiten = whiten
+        self.batch_size = batch_size
+        self.n_updates = n_updates
+        self.alpha = alpha
+        self.half_life = half_life
+        self.max_iter = max_iter
+        self.tol = tol
+        self.w_init = w_init
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.memory_limit = memory_limit
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ fitting
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        checkpoint: str | None = None,
+        checkpoint_every: float = 30.0,
+        engine: Engine | None = None,
+    ) -> Self:
+        """Find the components of `X`: an array, a file's path, a recording, a Dask array, a stream of blocks."""
+        source = self._source(X, reset=True)
+        solver = self.solver
+        if solver == "auto":
+            solver = "online" if isinstance(source, Stream) else "progressive"
+        options = self._options(solver)
+        self.__dict__.pop("_stream", None)
+        with single_threaded_blas():
+            if solver == "online":
+                self._publish(self._fit_online(source, options))
+            elif isinstance(source, Stream):
+                raise DataTypeError(
+                    f"solver={solver!r} passes over the data many times, a stream can be read once; "
+                    "use solver='online', or an array or file"
+                )
+            else:
+                own = ThreadEngine(self.n_jobs) if engine is None else engine
+                try:
+                    self._publish(fit_source(source, options, own))
+                finally:
+                    if engine is None:
+                        own.close()
+        return self
+
+    def _fit_online(self, source: Source | Stream, options: Options) -> Fitted:
+        session = StreamFit(options)
+        for _ in range(1 if isinstance(source, Stream) else int(options.max_iter)):
+            for X in _blocks_of(source):
+                session.update(X)
+        fitted = session.result()
+        if fitted is None:
+            raise DataError(f"the stream ended after {session.seen} sample(s); at least 2 are needed")
+        return fitted
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fit to `X` and return its sources."""
+        return self.fit(X, y, **fit_params).transform(X)
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from one more block of a stream (the online algorithm).
+
+        The first 10,000 samples are kept for the start; a provisional model
+        serves ``transform`` until they have come. After ``fit`` this goes on
+        from the fitted model.
+        """
+        first = not hasattr(self, "n_features_in_")
+        block = self._array(X, reset=first)
+        session: StreamFit | None = getattr(self, "_stream", None)
+        if session is None:
+            options = self._options("online")
+            fitted: Fitted | None = getattr(self, "_fitted", None)
+            session = StreamFit(options) if fitted is None else StreamFit.from_model(fitted, options)
+        with single_threaded_blas():
+            session.update(block)
+            result = session.result()
+        self._stream = session
+        if result is not None:
+            self._publish(result, keep_order=True)
+        return self
+
+    # ------------------------------------------------------------ using the model
+
+    def transform(self, X: Any) -> Any:
+        """Sources of `X`, ``(n_samples, n_components)``; float32 stays float32."""
+        check_is_fitted(self, "components_")
+        source = self._source(X, reset=False)
+        if isinstance(source, Stream):
+            return np.concatenate([self._apply(block) for block in source])
+        if source.in_memory:
+            return self._apply(source.read(0, source.n_samples))
+        out = np.empty((source.n_samples, self.n_components_), source.dtype)
+        for ((start, stop),) in split_blocks(source.n_samples, 65536):
+            out[start:stop] = self._apply(source.read(start, stop))
+        return out
+
+    def _apply(self, X: Array) -> Array:
+        if not np.isfinite(X).all():
+            raise DataError("Input X contains NaN or infinity; drop or interpolate such samples first")
+        return (X - self.mean_.astype(X.dtype)) @ self.components_.T.astype(X.dtype)
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Samples from their sources ``(n_samples, n_components)``."""
+        check_is_fitted(self, "components_")
+        sources = np.asarray(X)
+        if sources.ndim != 2 or sources.shape[1] != self.n_components_:
+            raise DataError(f"sources have shape {sources.shape}; needed is (n_samples, {self.n_components_})")
+        dtype = sources.dtype if sources.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+        return sources.astype(dtype) @ self.mixing_.T.astype(dtype) + self.mean_.astype(dtype)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-likelihood of `X` under the model, in input units (nats a sample)."""
+        check_is_fitted(self, "components_")
+        source = self._source(X, reset=False)
+        fitted: Fitted = self._fitted
+        kernels = kernels_for(fitted.densities)
+        B = fitted.W @ fitted.whitening.matrix
+        loss, n = 0.0, 0
+        with single_threaded_blas():
+            for block in _blocks_of(source):
+                statistics = kernels.statistics(block, fitted.whitening.mean, B, fitted.densities)
+                loss, n = loss + float(statistics.loss.sum()), n + statistics.n
+        if not math.isfinite(loss):
+            raise DataError("Input X contains NaN or infinity; drop or interpolate such samples first")
+        log_det = np.linalg.slogdet(fitted.W)[1] + fitted.whitening.log_volume
+        return float(log_det - loss / n - fitted.densities.log_normalisers.sum())
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_components_)
+
+    # ----------------------------------------------------------------- validation
+
+    def _source(self, X: Any, *, reset: bool) -> Source | Stream:
+        """`X` as a source; arrays and data frames go through scikit-learn's own checks."""
+        if _is_tabular(X):
+            names = getattr(self, "feature_names_in_", None)
+            array = self._array(X, reset=reset)
+            if reset:
+                names = getattr(self, "feature_names_in_", None)
+            source = as_source(array)
+            source.feature_names = None if names is None else [str(name) for name in names]
+            return source
+        source = as_source(X)
+        if reset:
+            self.n_features_in_ = source.n_features
+            if source.feature_names is not None:
+                self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+        elif source.n_features != self.n_features_in_:
+            raise DataError(
+                f"X has {source.n_features} features, but ICA is expecting {self.n_features_in_} features as input"
+            )
+        return source
+
+    def _array(self, X: Any, *, reset: bool) -> npt.NDArray[Any]:
+        try:
+            array: npt.NDArray[Any] = validate_data(
+                self, X, reset=reset, dtype="numeric", ensure_all_finite=False, ensure_min_samples=1
+            )
+        except TypeError as error:
+            raise DataTypeError(str(error)) from error
+        except ValueError as error:
+            raise DataError(str(error)) from error
+        return array
+
+    def _options(self, solver: str) -> Options:
+        """Check the parameters; every message says what is accepted."""
+        if self.solver not in SOLVERS:
+            raise ParameterError(f"solver={self.solver!r} must be one of {', '.join(SOLVERS)}")
+        if self.whiten not in WHITENINGS:
+            raise ParameterError(f"whiten={self.whiten!r} must be one of {', '.join(WHITENINGS)}")
+        if isinstance(self.density, str) and self.density != "adaptive" and self.density not in DENSITIES:
+            raise ParameterError(
+                f"density={self.density!r} must be 'adaptive', {', '.join(map(repr, DENSITIES))} or a Density object"
+            )
+        if not isinstance(self.density, str | Density):
+            raise ParameterError(
+                f"density is a {type(self.density).__name__}; pass a name or an instance of majorica.densities.Density"
+            )
+        _check_number("batch_size", self.batch_size, low=1, integer=True)
+        _check_number("n_updates", self.n_updates, low=1, integer=True, optional=True)
+        _check_number("alpha", self.alpha, low=0.5, high=1.0)
+        _check_number("half_life", self.half_life, low=1e-300, optional=True)
+        _check_number("max_iter", self.max_iter, low=1, optional=True)
+        _check_number("tol", self.tol, low=0, optional=True)
+        callbacks = self.callbacks if self.callbacks is not None else ()
+        return Options(
+            solver=solver,
+            density=self.density,
+            n_components=self.n_components,
+            batch_size=int(self.batch_size),
+            n_updates=self.n_updates,
+            alpha=float(self.alpha),
+            half_life=self.half_life,
+            max_iter=DEFAULT_PASSES[solver] if self.max_iter is None else self.max_iter,
+            tol=self.tol,
+            w_init=None if self.w_init is None else np.asarray(self.w_init),
+            callbacks=(callbacks,) if callable(callbacks) else tuple(callbacks),
+            rng=_generator(self.random_state),
+        )
+
+    # ----------------------------------------------------------------- publishing
+
+    def _publish(self, fitted: Fitted, *, keep_order: bool = False) -> None:
+        """Set the fitted attributes, components in canonical order and sign."""
+        whitening = fitted.whitening
+        scale = unit_variance(fitted.W, fitted.covariance)
+        mixing = whitening.inverse @ np.linalg.inv(fitted.W)
+        order, signs = canonical_order(mixing * scale)
+        if keep_order and hasattr(self, "_order") and len(self._order) == len(order):
+            order, signs = self._order, self._signs
+        elif keep_order:
+            self._order, self._signs = order, signs
+        W = signs[:, None] * fitted.W[order]
+        mixing, scale = mixing[:, order] * signs, scale[order]
+        fitted.W, fitted.densities = W, fitted.densities.take(order)
+        factor = scale if self.whiten == "unit-variance" else np.ones_like(scale)
+        self._fitted = fitted
+        self.components_ = (W / factor[:, None]) @ whitening.matrix
+        self.mixing_ = mixing * factor
+        self.mean_ = whitening.mean
+        self.whitening_ = whitening.matrix
+        self.n_components_ = len(W)
+        self.rank_ = whitening.rank
+        self.n_iter_ = max(1, math.ceil(fitted.passes))
+        self.n_samples_seen_ = fitted.n_samples
+        self.loss_ = fitted.loss
+        self.trace_ = fitted.trace
+        self.converged_ = fitted.stop.converged
+        self.stop_reason_ = fitted.stop.value
+        self.densities_ = fitted.densities.names
+        if fitted.stop is StopReason.MAX_ITER and not (self.tol == 0):
+            warnings.warn(
+                f"ICA did not converge in {self.n_iter_} passes: {_achieved(fitted, self.tol)}; "
+                "raise max_iter, or tol if that is good enough",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+def canonical_order(mixing: F64) -> tuple[npt.NDArray[np.intp], F64]:
+    """Order by descending explained variance, and signs that make each column's largest entry positive."""
+    order = np.argsort(-(mixing**2).sum(axis=0), kind="stable")
+    largest = np.abs(mixing).argmax(axis=0)
+    signs = np.where(mixing[largest, np.arange(mixing.shape[1])] < 0, -1.0, 1.0)
+    return order, signs[order]
+
+
+def _achieved(fitted: Fitted, tol: float | None) -> str:
+    wanted = f"tol={tol:g}" if tol is not None else f"the statistical floor {0.1 / math.sqrt(fitted.n_samples):.2g}"
+    if math.isnan(fitted.gradient):
+        return f"the loss was still falling ({wanted} was asked for)"
+    return f"the largest relative gradient is {fitted.gradient:.2g}, asked for was {wanted}"
+
+
+def _is_tabular(X: Any) -> bool:
+    """Whether scikit-learn's validation should see `X` (arrays, data frames, nested lists, sparse matrices)."""
+    if isinstance(X, np.ndarray):
+        return True
+    if isinstance(X, str | bytes) or hasattr(X, "__fspath__"):
+        return False
+    kind = type(X).__module__.split(".")[0]
+    if kind in {"pandas", "polars", "scipy"}:
+        return True
+    if isinstance(X, list | tuple):
+        return not (len(X) and getattr(X[0], "ndim", 0) == 2)
+    return isinstance(X, numbers.Number) or hasattr(X, "__array_namespace__")
+
+
+def _blocks_of(source: Source | Stream) -> Iterable[Array]:
+    """All samples, a block at a time, in order."""
+    if isinstance(source, Stream):
+        yield from source
+    else:
+        for ((start, stop),) in split_blocks(source.n_samples, 10_000):
+            yield source.read(start, stop)
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    """A Generator from whatever scikit-learn users pass as a seed."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31, size=4))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            f"random_state={random_state!r} must be None, a non-negative integer, a Generator or a RandomState"
+        ) from error
+
+
+def _check_number(
+    name: str, value: Any, *, low: float, high: float = math.inf, integer: bool = False, optional: bool = False
+) -> None:
+    if value is None and optional:
+        return
+    kind = numbers.Integral if integer else numbers.Real
+    if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
+        what = "an integer" if integer else "a number"
+        span = f">= {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}"
+        raise ParameterError(f"{name}={value!r} must be {what} {span}{' or None' if optional else ''}")
+
+
+__all__ = ["ICA"]

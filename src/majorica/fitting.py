@@ -1,0 +1,122 @@
+"""From a source and options to a fitted model: the wiring between estimator and solvers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from majorica.densities import Density, Huber, LogCosh, Student
+from majorica.densities.table import Densities
+from majorica.engines.base import Engine
+from majorica.errors import ParameterError
+from majorica.problem import Problem, pass_block_length
+from majorica.solvers import Batch, Callback, Incremental, Online, Progressive, State, StopReason, Trace, drive
+from majorica.sources.base import Source, split_blocks
+from majorica.statistics import F64
+from majorica.whitening import Whitening, fit_whitening
+
+#: Passes a solver may take when ``max_iter`` is None.
+DEFAULT_PASSES = {"progressive": 500, "incremental": 100, "batch": 500, "online": 1}
+DENSITIES: dict[str, Callable[[], Density]] = {"huber": Huber, "logcosh": LogCosh, "student": Student}
+
+
+@dataclass(frozen=True)
+class Options:
+    """The estimator's parameters, checked and resolved for one fit."""
+
+    solver: str = "progressive"
+    density: str | Density = "adaptive"
+    n_components: int | float | None = None
+    batch_size: int = 1000
+    n_updates: int | None = 2
+    alpha: float = 0.5
+    half_life: float | None = None
+    max_iter: float = 500
+    tol: float | None = None
+    w_init: npt.NDArray[np.floating] | None = None
+    callbacks: tuple[Callback, ...] = ()
+    rng: np.random.Generator = field(default_factory=np.random.default_rng)
+
+    def densities(self, p: int) -> Densities:
+        """The densities at the start of a fit with `p` components."""
+        if isinstance(self.density, str):
+            name = "huber" if self.density == "adaptive" else self.density
+            return Densities.same(DENSITIES[name](), p)
+        return Densities.same(self.density, p)
+
+
+@dataclass
+class Fitted:
+    """What every fit ends in: the one result type."""
+
+    whitening: Whitening
+    W: F64  #: unmixing in whitened coordinates, at the model's own scale, (k, k)
+    densities: Densities
+    covariance: F64  #: of the whitened samples, (k, k)
+    loss: float
+    passes: float
+    n_samples: int
+    stop: StopReason
+    gradient: float
+    trace: npt.NDArray[np.void]
+
+
+def make_solver(options: Options) -> Progressive | Incremental | Batch:
+    """The finite-data solver of that name."""
+    if options.solver == "progressive":
+        return Progressive(tol=options.tol)
+    if options.solver == "incremental":
+        return Incremental(q=options.n_updates, batch_size=options.batch_size, tol=options.tol)
+    return Batch(tol=options.tol)
+
+
+def make_online(options: Options) -> Online:
+    """The online solver with these options."""
+    return Online(q=options.n_updates, batch_size=options.batch_size, alpha=options.alpha, half_life=options.half_life)
+
+
+def start_matrix(w_init: npt.NDArray[np.floating] | None, p: int) -> F64:
+    """The start in whitened coordinates: the identity (the whitening itself) or the user's."""
+    if w_init is None:
+        return np.eye(p)
+    W = np.array(w_init, dtype=np.float64)
+    if W.shape != (p, p):
+        raise ParameterError(
+            f"w_init has shape {W.shape}; needed is {(p, p)}, one row a component, whitened coordinates"
+        )
+    if not np.isfinite(W).all() or np.linalg.cond(W) > 1e12:
+        raise ParameterError("w_init must be an invertible matrix of finite numbers")
+    return W
+
+
+def fit_source(source: Source, options: Options, engine: Engine) -> Fitted:
+    """Whiten, solve, and gather the result of a fit on finite data."""
+    blocks = split_blocks(source.n_samples, pass_block_length(source.n_features))
+    whitening = fit_whitening(source, blocks, engine, n_components=options.n_components)
+    problem = Problem(source, whitening, engine, blocks)
+    solver = make_solver(options)
+    state: State = solver.init(
+        problem, start_matrix(options.w_init, problem.p), options.densities(problem.p), options.rng
+    )
+    trace = drive(solver, problem, state, max_iter=options.max_iter, callbacks=options.callbacks)
+    return finish(problem, state, trace)
+
+
+def finish(problem: Problem, state: State, trace: Trace) -> Fitted:
+    """The result of a driven fit."""
+    assert state.stop is not None
+    return Fitted(
+        whitening=problem.whitening,
+        W=state.W,
+        densities=state.densities,
+        covariance=problem.covariance,
+        loss=state.loss,
+        passes=state.passes,
+        n_samples=problem.n,
+        stop=state.stop,
+        gradient=state.gradient,
+        trace=trace.array(),
+    )

@@ -1,0 +1,138 @@
+"""What a solver is, and the driver loop that runs every one of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from majorica.densities.table import Densities
+from majorica.problem import Problem
+from majorica.statistics import F64
+
+TRACE_DTYPE = np.dtype([("passes", "f8"), ("seconds", "f8"), ("n_samples", "i8"), ("loss", "f8"), ("gradient", "f8")])
+
+
+class StopReason(Enum):
+    """Why a fit ended; the value is what the user reads."""
+
+    GRADIENT = "converged: the relative gradient is below tol"
+    FLOOR = "converged: what is left to gain is below the statistical floor"
+    STALLED = "converged: no step lowers the loss at working precision"
+    MAX_ITER = "not converged: max_iter passes were made; raise max_iter or tol"
+    CALLBACK = "stopped by a callback"
+    INTERRUPTED = "interrupted by the user; the model is the best so far"
+    STREAM_END = "the stream ended"
+
+    @property
+    def converged(self) -> bool:
+        """Whether this counts as success."""
+        return self in (StopReason.GRADIENT, StopReason.FLOOR, StopReason.STALLED, StopReason.STREAM_END)
+
+
+@dataclass
+class State:
+    """Everything a solver needs to go on; arrays, numbers and strings only, so it checkpoints and pickles."""
+
+    W: F64  #: unmixing in whitened coordinates, (p, p)
+    densities: Densities
+    passes: float = 0.0  #: passes over the data so far
+    loss: float = np.nan  #: of the samples in play (the surrogate for incremental)
+    gradient: float = np.nan  #: largest entry of the relative gradient, NaN where not computed
+    n_samples: int = 0  #: samples in play
+    stop: StopReason | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a callback sees after each step."""
+
+    passes: float
+    seconds: float
+    n_samples: int
+    loss: float
+    gradient: float
+    unmixing: F64  #: (k, k), whitened coordinates
+    densities: Densities
+    state: State  #: the solver's own state; look, do not touch
+
+
+Callback = Callable[[Step], Any]
+
+
+class Solver(Protocol):
+    """``init`` makes the state, ``step`` advances it in place and sets ``state.stop`` when done."""
+
+    def init(self, problem: Problem, W: F64, densities: Densities, rng: np.random.Generator) -> State:
+        """State at the start `W`."""
+        ...
+
+    def step(self, problem: Problem, state: Any) -> None:
+        """One step; sets passes, loss, gradient, n_samples and, at the end, stop."""
+        ...
+
+
+@dataclass
+class Trace:
+    """One record a step, in a growing structured array."""
+
+    records: npt.NDArray[np.void] = field(default_factory=lambda: np.zeros(64, TRACE_DTYPE))
+    length: int = 0
+
+    def append(self, record: tuple[float, float, int, float, float]) -> None:
+        """Add one record; amortised O(1)."""
+        if self.length == len(self.records):
+            self.records = np.concatenate([self.records, np.zeros_like(self.records)])
+        self.records[self.length] = record
+        self.length += 1
+
+    def array(self) -> npt.NDArray[np.void]:
+        """The records so far."""
+        return self.records[: self.length].copy()
+
+
+def drive(
+    solver: Solver,
+    problem: Problem,
+    state: State,
+    *,
+    max_iter: float,
+    callbacks: Iterable[Callback] = (),
+    trace: Trace | None = None,
+    after_step: Callable[[State, Trace, float], None] | None = None,
+    seconds: float = 0.0,
+) -> Trace:
+    """Run `solver` until it stops; the one loop behind every fit.
+
+    Does the tracing, callbacks, the limit of passes and Ctrl-C. `after_step`
+    is called with the state, the trace and the seconds so far (checkpoints);
+    `trace` and `seconds` are given when a fit is resumed.
+    """
+    trace = Trace() if trace is None else trace
+    callbacks = tuple(callbacks)
+    started = time.perf_counter() - seconds
+    try:
+        while state.stop is None:
+            if state.passes >= max_iter:
+                state.stop = StopReason.MAX_ITER
+                break
+            solver.step(problem, state)
+            elapsed = time.perf_counter() - started
+            record = (state.passes, elapsed, state.n_samples, state.loss, state.gradient)
+            trace.append(record)
+            if callbacks:
+                seen = Step(*record, unmixing=state.W.copy(), densities=state.densities, state=state)
+                if any([callback(seen) is True for callback in callbacks]) and state.stop is None:
+                    state.stop = StopReason.CALLBACK
+            if after_step is not None:
+                after_step(state, trace, elapsed)
+    except KeyboardInterrupt:
+        state.stop = StopReason.INTERRUPTED
+        if after_step is not None:
+            after_step(state, trace, time.perf_counter() - started)
+    return trace

@@ -1,0 +1,139 @@
+"""Incremental majorization-minimization: the paper's Algorithm 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from majorica.densities.table import Densities
+from majorica.problem import Problem
+from majorica.solvers.base import State, StopReason
+from majorica.solvers.batch import gradient_threshold
+from majorica.statistics import F64
+from majorica.surrogate import Surrogate
+
+Selection = Literal["greedy", "random"]
+
+
+@dataclass
+class IncrementalState(State):
+    """State of the incremental solver.
+
+    The memory holds, for every sample and component, the point where its
+    majorizer touches (`touch`, the paper's U through u = u*(touch)). With all
+    p components updated at each visit that point is ``ledger[block] @ x``, so
+    p^2 numbers a block replace p numbers a sample.
+    """
+
+    inverse: F64 = field(default_factory=lambda: np.empty((0, 0)))
+    surrogate: Surrogate | None = None
+    touch: npt.NDArray[np.float32] | None = None  #: (n, p), None in ledger form
+    ledger: F64 | None = None  #: (blocks, p, p), None in memory form
+    order: npt.NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))  #: of this pass
+    position: int = 0  #: next block in `order`
+    rng: np.random.Generator = field(default_factory=np.random.default_rng)
+    pass_start: float = np.inf  #: surrogate at the start of this pass
+
+
+@dataclass(frozen=True)
+class Incremental:
+    """Algorithm 1: visit mini-batches in random order, update the `q` best majorizers of each sample, then each row.
+
+    Every half-step lowers the surrogate, Eq. (newcost_emp). A step is one
+    mini-batch. Memory: n p numbers of 4 bytes (p^2 n / batch_size of 8 bytes
+    when ``q = p``) and p^3.
+    """
+
+    q: int | None = 2  #: updates a sample, None for all p
+    batch_size: int = 1000
+    tol: float | None = None
+    selection: Selection = "greedy"
+    iterations: int = 3  #: conjugate-gradient iterations a row
+
+    def init(self, problem: Problem, W: F64, densities: Densities, rng: np.random.Generator) -> IncrementalState:
+        """All majorizers touch at 0, a valid bound whose moments are ``w(0) C``."""
+        n, p = problem.n, problem.p
+        full = self.q is None or self.q >= p
+        blocks = -(-n // self.batch_size)
+        state = IncrementalState(
+            W=W.copy(),
+            densities=densities,
+            n_samples=n,
+            inverse=np.linalg.inv(W),
+            surrogate=Surrogate.start(problem.covariance, densities),
+            touch=None if full else np.zeros((n, p), np.float32),
+            ledger=np.zeros((blocks, p, p)) if full else None,
+            rng=rng,
+        )
+        assert state.surrogate is not None
+        state.loss = state.surrogate.value(state.W, densities)
+        return state
+
+    def step(self, problem: Problem, state: IncrementalState) -> None:
+        """One mini-batch: majorization for its samples, then minimisation over every row."""
+        if state.position == 0:
+            state.order = state.rng.permutation(-(-problem.n // self.batch_size))
+            state.pass_start = state.loss
+        assert state.surrogate is not None
+        number = int(state.order[state.position])
+        start = number * self.batch_size
+        stop = min(start + self.batch_size, problem.n)
+        self._majorize(problem, state, number, start, stop)
+        state.surrogate.minimise(
+            state.W, state.inverse, state.densities, iterations=self.iterations, backend=problem.backend
+        )
+        state.loss = state.surrogate.value(state.W, state.densities)
+        state.gradient = np.nan
+        state.passes += (stop - start) / problem.n
+        state.position += 1
+        if state.position == len(state.order):
+            state.position = 0
+            state.passes = float(round(state.passes))
+            self._check(problem, state)
+
+    def _majorize(self, problem: Problem, state: IncrementalState, number: int, start: int, stop: int) -> None:
+        """Descent in U: move the `q` majorizers with the largest gaps, Eq. (dualgap) and (updateamem)."""
+        assert state.surrogate is not None
+        surrogate, densities = state.surrogate, state.densities
+        kernels = problem.kernels(densities)
+        Z = problem.read(((start, stop),)).astype(np.float64)
+        Y = Z @ state.W.T
+        if state.ledger is not None:
+            old, new = Z @ state.ledger[number].T, Y
+            chosen = np.ones(Y.shape, dtype=bool)
+            state.ledger[number] = state.W
+        else:
+            assert state.touch is not None
+            memory = state.touch[start:stop]
+            old, new = memory.astype(np.float64), Y.astype(np.float32).astype(np.float64)
+            gap = kernels.gaps(Y, new, old, densities)
+            chosen = self._select(kernels, gap, state.rng) & (gap > 0)
+            memory[chosen] = new[chosen]
+        scales = np.full(problem.p, 1 / problem.n)
+        kernels.update_moments(
+            Z, new, old, chosen, densities, scales, surrogate.moments, surrogate.tilts, surrogate.offsets
+        )
+
+    def _select(self, kernels: object, gap: F64, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+        """Mask of the `q` entries of each sample to update."""
+        assert self.q is not None
+        if self.selection == "random":
+            gap = rng.random(gap.shape)
+        return kernels.select_largest(gap, self.q)  # type: ignore[attr-defined,no-any-return]
+
+    def _check(self, problem: Problem, state: IncrementalState) -> None:
+        """At the end of a pass: measure the gradient once the surrogate has all but stopped falling."""
+        threshold = gradient_threshold(self.tol, problem.n)
+        fall = state.pass_start - state.loss
+        if fall > 100 * problem.p * max(threshold, 1e-12) ** 2 * problem.p:
+            return
+        statistics = problem.statistics(state.W, state.densities)
+        relative = statistics.gradient / statistics.n - np.eye(problem.p)
+        state.gradient = float(np.abs(relative).max())
+        if state.gradient <= threshold:
+            state.stop = StopReason.GRADIENT if self.tol is not None else StopReason.FLOOR
+        elif self.tol != 0 and fall <= 1e-15 * abs(state.loss):
+            state.stop = StopReason.STALLED
