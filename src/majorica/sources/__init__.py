@@ -182,6 +182,8 @@ def _from_path(text: str | bytes, layout: Layout | None, n_features: int | None,
     suffix = next((end for end in sorted(FORMATS, key=len, reverse=True) if name.endswith(end)), None)
     if is_directory and suffix not in (".zarr", ".mff", ".ds"):
         kind = _directory_format(path)
+    elif suffix == ".zarr" and not is_directory:
+        raise SourceError(f"{path}: is a file, but a Zarr store is a directory.")
     elif suffix is not None:
         kind = FORMATS[suffix]
     else:

@@ -131,11 +131,11 @@ def _reopen(kind: type[FileSource], path: str, member: str | None, layout: str |
 def check_options(source: FileSource, *, member: str | None, layout: Layout | None, picks: Any) -> None:
     """Refuse options that the format of `source` has no use for."""
     if member is not None and not source.takes_member:
-        raise ParameterError(f"{source.path}: a {source.kind} has no members; leave out ':{member}'.")
+        raise ParameterError(f"{source.path}: {source.kind}s have no members; leave out ':{member}'.")
     if picks is not None and not source.takes_picks:
         raise ParameterError("picks= chooses channels of recordings or columns of tables, not of plain arrays.")
     if layout is not None and source.fixed_layout not in (None, layout):
         raise ParameterError(
-            f"layout={layout!r} contradicts {source.path}: a {source.kind} is always {source.fixed_layout}; "
+            f"layout={layout!r} contradicts {source.path}: {source.kind}s are always {source.fixed_layout}; "
             "leave layout out."
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,8 @@ class RecordingSource(FileSource):
         mne = optional_import("mne", extra="mne", purpose="reading recordings")
         if self.path.lower().endswith((".edf", ".bdf")):
             check_edf_size(self.path)
+        if self.path.lower().endswith(".fif"):
+            check_fif_size(self.path)
         self._raw = mne.io.read_raw(self.path, preload=False, verbose="ERROR")
         self._source = RawSource(self._raw, picks=self.picks)
         self.dtype, self.feature_names = self._source.dtype, self._source.feature_names
@@ -83,7 +86,7 @@ class RecordingSource(FileSource):
         return self._raw
 
     def _load(self, start: int, stop: int) -> Array:
-        return self._source.read(start, stop)
+        return self._source._load(start, stop)
 
     def close(self) -> None:
         """Close the recording."""
@@ -145,3 +148,24 @@ def check_edf_size(path: str) -> None:
             f"{path}: truncated, its header promises {n_records} records ({needed} bytes) but {present} bytes are "
             "there; to use what is left, pass mne.io.read_raw(path) instead of the path."
         )
+
+
+def check_fif_size(path: str) -> None:
+    """Refuse a FIF file whose last tag is cut off; MNE would only use what is left.
+
+    Walks the headers of the tags (kind, type, size, next), one a buffer of samples.
+    """
+    position, present = 0, os.path.getsize(path)
+    with open(path, "rb") as handle:
+        while 0 <= position < present:
+            handle.seek(position)
+            header = handle.read(16)
+            size, following = struct.unpack(">8xii", header) if len(header) == 16 else (0, 0)
+            end = position + 16 + max(0, size)
+            if end > present:
+                raise SourceError(
+                    f"{path}: truncated or damaged, {end} bytes are promised but {present} bytes are there; "
+                    "to use what is left, pass mne.io.read_raw(path) instead of the path."
+                )
+            # 0: the next tag follows; -1: there is none; else where it is. Never back, so the walk ends.
+            position = end if following == 0 else following if following > position else -1

@@ -57,7 +57,7 @@ def reading(label: str, kind: str) -> Iterator[None]:
     except PermissionError as error:
         raise SourceError(f"{error.filename or label}: permission denied.") from error
     except Exception as error:
-        raise SourceError(f"{label}: cannot be read as a {kind}; {_first_line(error)}.") from error
+        raise SourceError(f"{label}: cannot be read as {kind}; {_first_line(error)}.") from error
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,211 @@
+"""Recordings: MNE objects and files, EEGLAB datasets."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import source_containers as containers
+
+from majorica.errors import DataError, ParameterError, SourceError
+from majorica.sources import as_source, check_source
+
+mne = pytest.importorskip("mne")
+X = np.random.default_rng(0).standard_normal((1000, 4))
+SFREQ = 100.0
+
+
+def make_raw(first_samp=0, types="eeg"):
+    info = mne.create_info([f"c{j}" for j in range(4)], SFREQ, types)
+    return mne.io.RawArray(1e-5 * X.T, info, first_samp=first_samp, verbose="ERROR")
+
+
+def annotate(raw, dated):
+    if dated:
+        raw.set_meas_date(1_000_000)
+    raw.set_annotations(
+        mne.Annotations(
+            [0.5, 2.0, 2.2, 5.0, 6.0, 8.0, 9.7],
+            [0.3, 0.5, 0.1, 0.0, 0.513, 1.0, 9.0],
+            ["BAD_a", "bad b", "BAD", "BAD_zero", "BAD", "good", "BAD_end"],
+        ),
+        verbose="ERROR",
+        emit_warning=False,
+    )
+    return raw
+
+
+@pytest.mark.parametrize("first_samp", [0, 250])
+@pytest.mark.parametrize("dated", [False, True])
+def test_bad_annotations_are_left_out(first_samp, dated):
+    raw = annotate(make_raw(first_samp), dated)
+    expected = raw.get_data(reject_by_annotation="omit", verbose="ERROR").T
+    source = as_source(raw)
+    assert 0 < source.n_samples < 1000
+    check_source(source)
+    for start, stop in [(0, len(expected)), (40, 60), (49, 51), (100, 700), (len(expected) - 1, len(expected))]:
+        np.testing.assert_array_equal(source.read(start, stop), expected[start:stop])
+
+
+def test_all_bad():
+    raw = make_raw()
+    raw.set_annotations(mne.Annotations([0], [10], ["BAD"]))
+    with pytest.raises(DataError, match="annotated as BAD"):
+        as_source(raw)
+
+
+def test_picks():
+    raw = make_raw(types=["eeg", "eog", "eeg", "stim"])
+    assert as_source(raw).feature_names == ("c0", "c2")
+    raw.info["bads"] = ["c0"]
+    assert as_source(raw).feature_names == ("c2",)
+    assert as_source(raw, picks=["c3", "c0"]).feature_names == ("c3", "c0")
+    assert as_source(raw, picks="eog").feature_names == ("c1",)
+    np.testing.assert_array_equal(as_source(raw, picks=["c3", "c0"]).read(5, 9), 1e-5 * X[5:9, [3, 0]])
+    assert raw.ch_names == ["c0", "c1", "c2", "c3"]
+    with pytest.raises(ParameterError, match="nothing"):
+        as_source(raw, picks=["nothing"])
+    with pytest.raises(DataError, match="no good data channel"):
+        as_source(make_raw(types="stim"))
+    with pytest.raises(ParameterError, match="samples-first"):
+        as_source(raw, layout="samples-first")
+    assert as_source(raw, layout="channels-first").n_features == 1
+
+
+def write(folder, suffix):
+    path = folder / f"x_raw{suffix}"
+    raw = make_raw()
+    if suffix == ".fif":
+        raw.save(path, verbose="ERROR")
+    else:
+        mne.export.export_raw(path, raw, verbose="ERROR")
+    return path
+
+
+@pytest.mark.filterwarnings("ignore:Encountered data in 'double' format")
+@pytest.mark.parametrize("suffix", [".fif", ".edf", ".vhdr"])
+def test_files(suffix, tmp_path):
+    path = write(tmp_path, suffix)
+    raw = mne.io.read_raw(path, preload=True, verbose="ERROR")
+    source = as_source(path)
+    assert not source.raw.preload
+    check_source(source)
+    np.testing.assert_array_equal(source.read(100, 600), raw.get_data(start=100, stop=600).T)
+    np.testing.assert_allclose(source.read(100, 600), 1e-5 * X[100:600], atol=1e-8)
+    copy = pickle.loads(pickle.dumps(as_source(path, picks=["c1"])))
+    assert copy.feature_names == ("c1",)
+    assert not source.raw.preload
+    with pytest.raises(ParameterError, match="channels-first"):
+        as_source(path, layout="samples-first")
+
+
+def test_truncated_edf(tmp_path):
+    path = write(tmp_path, ".edf")
+    path.write_bytes(path.read_bytes()[:-500])
+    with pytest.raises(SourceError, match="truncated"):
+        as_source(path)
+
+
+def test_truncated_fif(tmp_path):
+    path = write(tmp_path, ".fif")
+    whole = path.read_bytes()
+    for cut in (2001, 300, len(whole) - 10, len(whole) - 1500):
+        path.write_bytes(whole[:-cut])
+        with pytest.raises(SourceError, match=r"x_raw\.fif: truncated"):
+            as_source(path)
+
+
+def test_truncated_bdf_header(tmp_path):
+    header = b"\xffBIOSEMI" + b" " * 176 + b"512     " + b" " * 44 + b"10      " + b"1       " + b"1   "
+    (tmp_path / "x.bdf").write_bytes(header + b" " * 216 + b"100     " + b" " * 32 + b"\0" * 100)
+    with pytest.raises(SourceError, match=r"truncated.*\(3512 bytes\)"):
+        as_source(tmp_path / "x.bdf")
+
+
+def test_eeglab_picks_and_layout(tmp_path):
+    path, _ = containers.eeglab_fdt(X, tmp_path)
+    source = as_source(path, picks=["c2", 0])
+    assert source.feature_names == ("c2", "c0")
+    np.testing.assert_array_equal(source.read(3, 9), X.astype(np.float32)[3:9, [2, 0]])
+    for picks in (["nothing"], [7], []):
+        with pytest.raises(ParameterError, match="picks"):
+            as_source(path, picks=picks)
+    with pytest.raises(ParameterError, match="channels-first"):
+        as_source(path, layout="samples-first")
+
+
+def test_eeglab_renamed_truncated_and_missing_samples(tmp_path):
+    path, _ = containers.eeglab_fdt(X, tmp_path)
+    renamed = tmp_path / "renamed.set"
+    renamed.write_bytes(path.read_bytes())
+    data = (tmp_path / "x.fdt").read_bytes()
+    (tmp_path / "renamed.fdt").write_bytes(data)
+    (tmp_path / "x.fdt").unlink()
+    assert as_source(renamed).n_samples == 1000
+    with pytest.raises(SourceError, match=r"'x\.fdt' beside it"):
+        as_source(path)
+    (tmp_path / "x.fdt").write_bytes(data[:-10])
+    with pytest.raises(SourceError, match=r"truncated.*1000 samples of 4 channels"):
+        as_source(path)
+
+
+def test_eeglab_does_not_leave_its_folder(tmp_path):
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    X.astype("<f4").tofile(tmp_path / "secret.fdt")
+    path = containers._set_file(X, inside, "../secret.fdt")
+    with pytest.raises(SourceError, match=r"'secret\.fdt' beside it"):
+        as_source(path)
+
+
+def test_eeglab_epochs_and_bare_structure(tmp_path):
+    import scipy.io
+
+    epochs = X.T.reshape(4, 250, 4, order="F")
+    fields = {"nbchan": 4.0, "pnts": 250.0, "trials": 4.0, "data": epochs}
+    scipy.io.savemat(tmp_path / "x.set", fields, appendmat=False)
+    source = as_source(tmp_path / "x.set")
+    np.testing.assert_array_equal(source.read(0, 1000), X)
+    assert source.feature_names is None
+    scipy.io.savemat(tmp_path / "y.set", {"other": X}, appendmat=False)
+    with pytest.raises(SourceError, match="not an EEGLAB dataset"):
+        as_source(tmp_path / "y.set")
+
+
+def write_matlab_73(path, data, **attributes):
+    """The layout MATLAB gives a structure in its HDF5 files."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w", userblock_size=512) as file:
+        eeg = file.create_group("EEG")
+        for name, value in {"nbchan": 4.0, "pnts": 250.0, "trials": 4.0}.items():
+            eeg[name] = np.array([[value]])
+        eeg.create_dataset("data", data=data).attrs.update(attributes)
+        labels = [file.create_dataset(f"#refs#/{j}", data=np.array([[99], [48 + j]], "u2")) for j in range(4)]
+        references = eeg.create_dataset("chanlocs/labels", (4, 1), dtype=h5py.ref_dtype)
+        for j, label in enumerate(labels):
+            references[j, 0] = label.ref
+
+
+@pytest.mark.parametrize("kind", ["continuous", "epochs", "fdt"])
+def test_eeglab_matlab_73(kind, tmp_path):
+    x = X.astype(np.float32)
+    if kind == "fdt":
+        x.tofile(tmp_path / "x.fdt")
+        name = np.array([[ord(letter)] for letter in "x.fdt"], "u2")
+        write_matlab_73(tmp_path / "x.set", name, MATLAB_class=np.bytes_("char"))
+    else:
+        write_matlab_73(tmp_path / "x.set", x if kind == "continuous" else x.reshape(4, 250, 4))
+    source = as_source(tmp_path / "x.set")
+    check_source(source)
+    assert source.feature_names == ("c0", "c1", "c2", "c3")
+    np.testing.assert_array_equal(source.read(123, 877), x[123:877])
+    source.close()
+
+
+def test_eeglab_agrees_with_mne(tmp_path):
+    eeglabio = pytest.importorskip("eeglabio.raw")
+    eeglabio.export_set(str(tmp_path / "x.set"), 1e-5 * X.T, SFREQ, [f"c{j}" for j in range(4)])
+    raw = mne.io.read_raw_eeglab(tmp_path / "x.set", verbose="ERROR")
+    source = as_source(tmp_path / "x.set")
+    np.testing.assert_allclose(source.read(0, 1000), 1e6 * raw.get_data().T, rtol=1e-6)
