@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, Self
@@ -16,17 +15,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from majorica.densities.base import Density
 from majorica.engines import Engine, ThreadEngine, single_threaded_blas
-from majorica.errors import DataError, DataTypeError, ParameterError
-from majorica.fitting import DEFAULT_PASSES, DENSITIES, Fitted, Options, fit_source
+from majorica.errors import DataError, DataTypeError
+from majorica.fitting import Fitted, Options, fit_source
 from majorica.kernels import kernels_for
+from majorica.parameters import is_tabular, resolve
 from majorica.solvers import StopReason
 from majorica.sources import Source, Stream, as_source, split_blocks
 from majorica.statistics import F64
 from majorica.streaming import StreamFit, unit_variance
 
 Array = npt.NDArray[np.floating]
-SOLVERS = ("auto", "progressive", "incremental", "online", "batch")
-WHITENINGS = ("unit-variance", "arbitrary-variance")
 
 
 class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -169,7 +167,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         solver = self.solver
         if solver == "auto":
             solver = "online" if isinstance(source, Stream) else "progressive"
-        options = self._options(solver)
+        options = resolve(self, solver)
         self.__dict__.pop("_stream", None)
         with single_threaded_blas():
             if solver == "online":
@@ -213,7 +211,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         block = self._array(X, reset=first)
         session: StreamFit | None = getattr(self, "_stream", None)
         if session is None:
-            options = self._options("online")
+            options = resolve(self, "online")
             fitted: Fitted | None = getattr(self, "_fitted", None)
             session = StreamFit(options) if fitted is None else StreamFit.from_model(fitted, options)
         with single_threaded_blas():
@@ -278,7 +276,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
 
     def _source(self, X: Any, *, reset: bool) -> Source | Stream:
         """`X` as a source; arrays and data frames go through scikit-learn's own checks."""
-        if _is_tabular(X):
+        if is_tabular(X):
             names = getattr(self, "feature_names_in_", None)
             array = self._array(X, reset=reset)
             if reset:
@@ -310,42 +308,6 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
             raise DataError(str(error)) from error
         return array
 
-    def _options(self, solver: str) -> Options:
-        """Check the parameters; every message says what is accepted."""
-        if self.solver not in SOLVERS:
-            raise ParameterError(f"solver={self.solver!r} must be one of {', '.join(SOLVERS)}")
-        if self.whiten not in WHITENINGS:
-            raise ParameterError(f"whiten={self.whiten!r} must be one of {', '.join(WHITENINGS)}")
-        if isinstance(self.density, str) and self.density != "adaptive" and self.density not in DENSITIES:
-            raise ParameterError(
-                f"density={self.density!r} must be 'adaptive', {', '.join(map(repr, DENSITIES))} or a Density object"
-            )
-        if not isinstance(self.density, str | Density):
-            raise ParameterError(
-                f"density is a {type(self.density).__name__}; pass a name or an instance of majorica.densities.Density"
-            )
-        _check_number("batch_size", self.batch_size, low=1, integer=True)
-        _check_number("n_updates", self.n_updates, low=1, integer=True, optional=True)
-        _check_number("alpha", self.alpha, low=0.5, high=1.0)
-        _check_number("half_life", self.half_life, low=1e-300, optional=True)
-        _check_number("max_iter", self.max_iter, low=1, optional=True)
-        _check_number("tol", self.tol, low=0, optional=True)
-        callbacks = self.callbacks if self.callbacks is not None else ()
-        return Options(
-            solver=solver,
-            density=self.density,
-            n_components=self.n_components,
-            batch_size=int(self.batch_size),
-            n_updates=self.n_updates,
-            alpha=float(self.alpha),
-            half_life=self.half_life,
-            max_iter=DEFAULT_PASSES[solver] if self.max_iter is None else self.max_iter,
-            tol=self.tol,
-            w_init=None if self.w_init is None else np.asarray(self.w_init),
-            callbacks=(callbacks,) if callable(callbacks) else tuple(callbacks),
-            rng=_generator(self.random_state),
-        )
-
     # ----------------------------------------------------------------- publishing
 
     def _publish(self, fitted: Fitted, *, keep_order: bool = False) -> None:
@@ -354,10 +316,10 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         scale = unit_variance(fitted.W, fitted.covariance)
         mixing = whitening.inverse @ np.linalg.inv(fitted.W)
         order, signs = canonical_order(mixing * scale)
-        if keep_order and hasattr(self, "_order") and len(self._order) == len(order):
+        if keep_order and len(getattr(self, "_order", ())) == len(order):
             order, signs = self._order, self._signs
-        elif keep_order:
-            self._order, self._signs = order, signs
+        self._order: npt.NDArray[np.intp] = order
+        self._signs: F64 = signs
         W = signs[:, None] * fitted.W[order]
         mixing, scale = mixing[:, order] * signs, scale[order]
         fitted.W, fitted.densities = W, fitted.densities.take(order)
@@ -400,20 +362,6 @@ def _achieved(fitted: Fitted, tol: float | None) -> str:
     return f"the largest relative gradient is {fitted.gradient:.2g}, asked for was {wanted}"
 
 
-def _is_tabular(X: Any) -> bool:
-    """Whether scikit-learn's validation should see `X` (arrays, data frames, nested lists, sparse matrices)."""
-    if isinstance(X, np.ndarray):
-        return True
-    if isinstance(X, str | bytes) or hasattr(X, "__fspath__"):
-        return False
-    kind = type(X).__module__.split(".")[0]
-    if kind in {"pandas", "polars", "scipy"}:
-        return True
-    if isinstance(X, list | tuple):
-        return not (len(X) and getattr(X[0], "ndim", 0) == 2)
-    return isinstance(X, numbers.Number) or hasattr(X, "__array_namespace__")
-
-
 def _blocks_of(source: Source | Stream) -> Iterable[Array]:
     """All samples, a block at a time, in order."""
     if isinstance(source, Stream):
@@ -421,30 +369,3 @@ def _blocks_of(source: Source | Stream) -> Iterable[Array]:
     else:
         for ((start, stop),) in split_blocks(source.n_samples, 10_000):
             yield source.read(start, stop)
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    """A Generator from whatever scikit-learn users pass as a seed."""
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**31, size=4))
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError) as error:
-        raise ParameterError(
-            f"random_state={random_state!r} must be None, a non-negative integer, a Generator or a RandomState"
-        ) from error
-
-
-def _check_number(
-    name: str, value: Any, *, low: float, high: float = math.inf, integer: bool = False, optional: bool = False
-) -> None:
-    if value is None and optional:
-        return
-    kind = numbers.Integral if integer else numbers.Real
-    if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
-        what = "an integer" if integer else "a number"
-        span = f">= {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}"
-        raise ParameterError(f"{name}={value!r} must be {what} {span}{' or None' if optional else ''}")
-
-
-__all__ = ["ICA"]

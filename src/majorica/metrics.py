@@ -94,7 +94,7 @@ def mutual_information_reduction(W: npt.ArrayLike, X: npt.ArrayLike, *, bins: in
     W, X = _matrix(W, "W"), _matrix(X, "X")
     if len(X) < 2:
         raise DataError(f"n_samples={len(X)}: entropies need at least 2 samples")
-    count = bins or max(8, int(round(2 * len(X) ** (1 / 3))))
+    count = bins or max(8, round(2 * len(X) ** (1 / 3)))
     before = sum(_entropy(x, count) for x in X.T)
     after = sum(_entropy(y, count) for y in (X @ W.T).T)
     return float(before - after + np.linalg.slogdet(W)[1])

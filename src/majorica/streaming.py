@@ -111,7 +111,8 @@ class StreamFit:
         self.trace.append(record)
         if self.options.callbacks:
             step = Step(*record, unmixing=state.W.copy(), densities=state.densities, state=state)
-            self.stopped |= any([callback(step) is True for callback in self.options.callbacks])
+            answers = [callback(step) for callback in self.options.callbacks]
+            self.stopped |= any(answer is True for answer in answers)
 
     def result(self) -> Fitted | None:
         """The model so far; None while there are too few samples for one."""

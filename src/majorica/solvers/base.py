@@ -127,7 +127,8 @@ def drive(
             trace.append(record)
             if callbacks:
                 seen = Step(*record, unmixing=state.W.copy(), densities=state.densities, state=state)
-                if any([callback(seen) is True for callback in callbacks]) and state.stop is None:
+                answers = [callback(seen) for callback in callbacks]
+                if any(answer is True for answer in answers) and state.stop is None:
                     state.stop = StopReason.CALLBACK
             if after_step is not None:
                 after_step(state, trace, elapsed)

@@ -122,7 +122,7 @@ class Incremental:
         assert self.q is not None
         if self.selection == "random":
             gap = rng.random(gap.shape)
-        return kernels.select_largest(gap, self.q)  # type: ignore[attr-defined,no-any-return]
+        return kernels.select_largest(gap, self.q)  # type: ignore[attr-defined]
 
     def _check(self, problem: Problem, state: IncrementalState) -> None:
         """At the end of a pass: measure the gradient once the surrogate has all but stopped falling."""

@@ -1,0 +1,91 @@
+"""Checks of the estimator's parameters and inputs."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+
+from majorica.densities.base import Density
+from majorica.errors import ParameterError
+from majorica.fitting import DEFAULT_PASSES, DENSITIES, Options
+
+SOLVERS = ("auto", "progressive", "incremental", "online", "batch")
+WHITENINGS = ("unit-variance", "arbitrary-variance")
+
+
+def resolve(ica: Any, solver: str) -> Options:
+    """Check the estimator's parameters for a fit with `solver`; every message says what is accepted."""
+    if ica.solver not in SOLVERS:
+        raise ParameterError(f"solver={ica.solver!r} must be one of {', '.join(SOLVERS)}")
+    if ica.whiten not in WHITENINGS:
+        raise ParameterError(f"whiten={ica.whiten!r} must be one of {', '.join(WHITENINGS)}")
+    if isinstance(ica.density, str) and ica.density != "adaptive" and ica.density not in DENSITIES:
+        raise ParameterError(
+            f"density={ica.density!r} must be 'adaptive', {', '.join(map(repr, DENSITIES))} or a Density object"
+        )
+    if not isinstance(ica.density, str | Density):
+        raise ParameterError(
+            f"density is a {type(ica.density).__name__}; pass a name or an instance of majorica.densities.Density"
+        )
+    check_number("batch_size", ica.batch_size, low=1, integer=True)
+    check_number("n_updates", ica.n_updates, low=1, integer=True, optional=True)
+    check_number("alpha", ica.alpha, low=0.5, high=1.0)
+    check_number("half_life", ica.half_life, low=1e-300, optional=True)
+    check_number("max_iter", ica.max_iter, low=1, optional=True)
+    check_number("tol", ica.tol, low=0, optional=True)
+    callbacks = ica.callbacks if ica.callbacks is not None else ()
+    return Options(
+        solver=solver,
+        density=ica.density,
+        n_components=ica.n_components,
+        batch_size=int(ica.batch_size),
+        n_updates=ica.n_updates,
+        alpha=float(ica.alpha),
+        half_life=ica.half_life,
+        max_iter=DEFAULT_PASSES[solver] if ica.max_iter is None else ica.max_iter,
+        tol=ica.tol,
+        w_init=None if ica.w_init is None else np.asarray(ica.w_init),
+        callbacks=(callbacks,) if callable(callbacks) else tuple(callbacks),
+        rng=generator(ica.random_state),
+    )
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """A Generator from whatever scikit-learn users pass as a seed."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31, size=4))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            f"random_state={random_state!r} must be None, a non-negative integer, a Generator or a RandomState"
+        ) from error
+
+
+def check_number(
+    name: str, value: Any, *, low: float, high: float = math.inf, integer: bool = False, optional: bool = False
+) -> None:
+    if value is None and optional:
+        return
+    kind = numbers.Integral if integer else numbers.Real
+    if isinstance(value, bool) or not isinstance(value, kind) or not low <= float(value) <= high:
+        what = "an integer" if integer else "a number"
+        span = f">= {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}"
+        raise ParameterError(f"{name}={value!r} must be {what} {span}{' or None' if optional else ''}")
+
+
+def is_tabular(X: Any) -> bool:
+    """Whether scikit-learn's validation should see `X` (arrays, data frames, nested lists, sparse matrices)."""
+    if isinstance(X, np.ndarray):
+        return True
+    if isinstance(X, str | bytes) or hasattr(X, "__fspath__"):
+        return False
+    kind = type(X).__module__.split(".")[0]
+    if kind in {"pandas", "polars", "scipy"}:
+        return True
+    if isinstance(X, list | tuple):
+        return not (len(X) and getattr(X[0], "ndim", 0) == 2)
+    return isinstance(X, numbers.Number) or hasattr(X, "__array_namespace__")
