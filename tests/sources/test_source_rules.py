@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dask
 import numpy as np
 import pytest
 import scipy.sparse
@@ -86,6 +87,9 @@ def test_mixed_columns_have_one_dtype():
         (object(), DataTypeError, "pass an array"),
         ([np.ones((3, 2)), np.ones((3, 4))], DataError, "one width"),
         ([np.ones((3, 2)), iter([])], DataTypeError, "array of numbers|real numbers"),
+        (np.ma.masked_less(np.eye(3), 1), DataTypeError, "Masked"),
+        (dask.delayed(np.ones)((3, 2)), DataTypeError, "from_delayed"),
+        ([dask.delayed(np.ones)((3, 2))], DataTypeError, "array of numbers|real numbers"),
     ],
 )
 def test_named_errors(x, error, message):
@@ -102,7 +106,7 @@ def test_layout_of_array_files(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["x"] = x
     for name in ("x.npy", "x.npz", "x.zarr", "x.h5"):
-        with pytest.raises(DataError, match=r"\(3, 4\).*ambiguous.*layout='channels-first'"):
+        with pytest.raises(DataError, match=r"x\..*: .*\(3, 4\).*ambiguous.*layout='channels-first'"):
             as_source(tmp_path / name)
         np.testing.assert_array_equal(as_source(tmp_path / name, layout="samples-first").read(0, 3), x)
         np.testing.assert_array_equal(as_source(tmp_path / name, layout="channels-first").read(0, 4), x.T)

@@ -8,6 +8,7 @@ Libraries that are not installed are only missed when their files are opened.
 from __future__ import annotations
 
 import importlib
+import numbers
 import os
 import sys
 from collections.abc import Iterable
@@ -138,11 +139,16 @@ def as_source(
         An option does not go with `x`.
     """
     layout = check_layout(layout)
-    if isinstance(x, Source | Stream) and not isinstance(x, type):
+    if _is_source(x) or _is_stream(x):
         _refuse(x, layout=layout, picks=picks)
-        return x
+        passed: Source | Stream = x
+        return passed
     if isinstance(x, str | os.PathLike):
         return _from_path(os.fspath(x), layout, n_features, picks)
+    if isinstance(x, np.ma.MaskedArray):
+        raise DataTypeError(
+            "Masked arrays are not supported; pass the samples that are not masked, or x.filled(value)."
+        )
     if isinstance(x, np.ndarray | np.generic):
         _refuse(x, picks=picks)
         return ArraySource(numeric_array(x), layout=layout)
@@ -162,6 +168,15 @@ def as_source(
     if isinstance(x, Iterable) and not isinstance(x, bytes | bytearray | dict | set | frozenset):
         return BlockStream(x, n_features=n_features, layout=layout)
     raise DataTypeError(f"Cannot read samples from a {type(x).__module__}.{type(x).__qualname__}; pass {_ACCEPTED}.")
+
+
+def _is_source(x: Any) -> bool:
+    """Whether `x` is a source; objects that answer to every name (mocks, delayed values) are not."""
+    return isinstance(x, Source) and isinstance(x.n_samples, numbers.Integral)
+
+
+def _is_stream(x: Any) -> bool:
+    return isinstance(x, Stream) and x.n_samples is None and not isinstance(x, type)
 
 
 def _refuse(x: Any, **options: Any) -> None:
@@ -213,14 +228,13 @@ def _open_format(kind: str, path: str, **options: Any) -> FileSource:
 def _from_list(x: list[Any] | tuple[Any, ...], layout: Layout | None) -> Source:
     """A matrix of numbers, or blocks (2-D arrays, paths, sources) to join."""
     is_block = [
-        isinstance(item, os.PathLike | str) or getattr(item, "ndim", None) == 2 or isinstance(item, Source)
-        for item in x
+        isinstance(item, os.PathLike | str) or str(getattr(item, "ndim", None)) == "2" or _is_source(item) for item in x
     ]
     if not x or not all(is_block):
         return ArraySource(numeric_array(x), layout=layout)
     parts = []
     for item in x:
-        part = as_source(item, layout=None if isinstance(item, Source) else layout)
+        part = as_source(item, layout=None if _is_source(item) else layout)
         if not isinstance(part, Source):
             raise DataTypeError("A list of blocks cannot hold a stream.")
         parts.append(part)
@@ -232,6 +246,10 @@ def _from_library(x: Any, layout: Layout | None, n_features: int | None, picks: 
     library = type(x).__module__.partition(".")[0]
     if "scipy.sparse" in type(x).__module__ or library == "sparse":
         raise DataTypeError("Sparse data is not supported: centring makes it dense; pass x.toarray() if that fits.")
+    if _is_a(x, "dask.delayed", "Delayed"):
+        raise DataTypeError(
+            "A Delayed value has no known shape; pass dask.array.from_delayed(x, shape=..., dtype=...)."
+        )
     if _is_a(x, "mne.io", "BaseRaw"):
         from majorica.sources.mne import RawSource
 

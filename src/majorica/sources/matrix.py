@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from majorica.errors import ParameterError, SourceError
+from majorica.errors import DataError, DataTypeError, ParameterError, SourceError
 from majorica.sources.base import Array
 from majorica.sources.paths import reading
 from majorica.sources.rules import Layout, as_block, check_layout, check_shape
@@ -109,8 +109,10 @@ class FileSource(MatrixSource):
             with reading(self._label(), self.kind):
                 self._open()
                 check_shape(self.n_samples, self.n_features)
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, DataError | DataTypeError) and self.path not in str(error):
+                raise type(error)(f"{self._label()}: {error}") from error
             raise
 
     @abstractmethod
