@@ -6,7 +6,7 @@ import dask
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from majorica.errors import DataError, DataTypeError, ParameterError
@@ -191,6 +191,7 @@ def test_protocols():
     assert isinstance(as_source(iter([np.ones((3, 2))])), Stream)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=8).filter(sum), st.data())
 def test_chunk_cache(lengths, data):
     bounds = bounds_of(lengths)
@@ -216,6 +217,7 @@ def test_chunks_are_decoded_once_in_a_pass(monkeypatch):
     assert decoded == list(range(10))
 
 
+@settings(deadline=None)
 @given(st.integers(1, 10**9), st.integers(1, 10**6), st.integers(1, 10**4))
 def test_slabs_are_whole_chunks(n_rows, chunk_rows, row_bytes):
     n_rows = min(n_rows, 10**4 * max(chunk_rows, 2**20 // row_bytes))

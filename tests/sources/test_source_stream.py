@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from majorica.errors import DataError, DataTypeError, ParameterError, SourceError
@@ -187,6 +187,7 @@ def reader_threads():
     return [thread for thread in threading.enumerate() if thread.name == "majorica-prefetch"]
 
 
+@settings(deadline=None)
 @given(st.integers(1, 400), st.integers(1, 5))
 def test_prefetch_keeps_order(length, depth):
     source = Slow()
