@@ -19,6 +19,7 @@ from majorica.errors import DataError, DataTypeError
 from majorica.fitting import Fitted, Options, fit_source
 from majorica.kernels import kernels_for
 from majorica.parameters import is_tabular, resolve
+from majorica.progress import showing_progress
 from majorica.solvers import StopReason
 from majorica.sources import Source, Stream, as_source, split_blocks
 from majorica.statistics import F64
@@ -169,7 +170,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
             solver = "online" if isinstance(source, Stream) else "progressive"
         options = resolve(self, solver)
         self.__dict__.pop("_stream", None)
-        with single_threaded_blas():
+        progress = showing_progress(options, n_samples=source.n_samples, verbose=self.verbose)
+        with single_threaded_blas(), progress as options:
             if solver == "online":
                 self._publish(self._fit_online(source, options))
             elif isinstance(source, Stream):
