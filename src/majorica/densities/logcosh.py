@@ -47,7 +47,8 @@ class LogCosh(Density):
         size = np.abs(y)
         small = size < 1e-4
         safe = np.where(small, 1, size)
-        return np.where(small, 1 - size * (size / 3), np.tanh(safe) / safe)
+        near = np.minimum(size, 1)  # the series is not used beyond, where it would overflow
+        return np.where(small, 1 - near * (near / 3), np.tanh(safe) / safe)
 
     def offset(self, y: Array) -> Array:
         """:math:`f(u^*(y))`; a series near 0, where the difference cancels."""
