@@ -102,6 +102,12 @@ class Problem:
         shared = (self.whitening.mean, self.whitening.matrix, w, density, self.backend)
         return total(self.engine, _row_moments, self.source, chosen, *shared)
 
+    def contiguous(self) -> Array | None:
+        """All samples as one array if they lie in memory ready for the kernels, else None; never copies."""
+        array = getattr(self.source, "array", None)
+        ready = isinstance(array, np.ndarray) and array.flags.c_contiguous and array.dtype == self.source.dtype
+        return array if ready else None
+
     def read(self, block: Block) -> Array:
         """Whitened samples of one block ``(b, k)``, in the source's precision."""
         X = read_block(self.source, block)

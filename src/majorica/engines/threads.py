@@ -34,12 +34,11 @@ class ThreadEngine:
             for block in blocks:
                 yield function(read_block(source, block), *shared)
             return
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.n_jobs, thread_name_prefix="majorica")
+        pool = self._threads()
         pending: deque[Future[Result]] = deque()
         try:
             for task in self._tasks(function, source, blocks, shared):
-                pending.append(self._pool.submit(*task))
+                pending.append(pool.submit(*task))
                 if len(pending) >= 2 * self.n_jobs:
                     yield pending.popleft().result()
             while pending:
@@ -60,6 +59,21 @@ class ThreadEngine:
 
         for X in prefetch(source, blocks):
             yield (function, X, *shared)
+
+    def share(self, function: Callable[[int, int], None], parts: int) -> None:
+        """Run ``function(first, last)`` over `parts` independent parts, a stretch of them a thread."""
+        count = min(self.n_jobs, parts)
+        edges = [parts * i // count for i in range(count + 1)]
+        pool = self._threads()
+        others = [pool.submit(function, edges[i], edges[i + 1]) for i in range(1, count)]
+        function(edges[0], edges[1])
+        for other in others:
+            other.result()
+
+    def _threads(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.n_jobs, thread_name_prefix="majorica")
+        return self._pool
 
     def close(self) -> None:
         """Stop the threads."""

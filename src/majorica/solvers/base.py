@@ -18,6 +18,10 @@ from majorica.statistics import F64
 TRACE_DTYPE = np.dtype([("passes", "f8"), ("seconds", "f8"), ("n_samples", "i8"), ("loss", "f8"), ("gradient", "f8")])
 
 
+#: Steps a solver may make at a time when no callback watches each one.
+BURST = 50
+
+
 class StopReason(Enum):
     """Why a fit ended; the value is what the user reads."""
 
@@ -46,6 +50,8 @@ class State:
     gradient: float = np.nan  #: largest entry of the relative gradient, NaN where not computed
     n_samples: int = 0  #: samples in play
     stop: StopReason | None = None
+    burst: int = 1  #: steps a solver may make before it returns to the driver
+    skipped: list[tuple[float, float]] = field(default_factory=list)  #: passes and loss after each but the last
 
 
 @dataclass(frozen=True)
@@ -115,6 +121,7 @@ def drive(
     """
     trace = Trace() if trace is None else trace
     callbacks = tuple(callbacks)
+    state.burst = 1 if callbacks else BURST
     started = time.perf_counter() - seconds
     try:
         while state.stop is None:
@@ -123,6 +130,9 @@ def drive(
                 break
             solver.step(problem, state)
             elapsed = time.perf_counter() - started
+            for passes, loss in state.skipped:
+                trace.append((passes, elapsed, state.n_samples, loss, np.nan))
+            state.skipped.clear()
             record = (state.passes, elapsed, state.n_samples, state.loss, state.gradient)
             trace.append(record)
             if callbacks:

@@ -12,6 +12,7 @@ from majorica.densities.table import Densities
 from majorica.problem import Problem
 from majorica.solvers.base import State, StopReason
 from majorica.solvers.batch import gradient_threshold
+from majorica.solvers.minibatch import run_compiled
 from majorica.statistics import F64
 from majorica.surrogate import Surrogate
 
@@ -73,26 +74,42 @@ class Incremental:
         return state
 
     def step(self, problem: Problem, state: IncrementalState) -> None:
-        """One mini-batch: majorization for its samples, then minimisation over every row."""
+        """One mini-batch: majorization for its samples, then minimisation over every row.
+
+        Makes up to ``state.burst`` of them in one go where the samples lie in
+        memory, and notes the surrogate after each in ``state.skipped``.
+        """
+        assert state.surrogate is not None
         if state.position == 0:
             state.order = state.rng.permutation(-(-problem.n // self.batch_size))
             state.pass_start = state.loss
-        assert state.surrogate is not None
-        number = int(state.order[state.position])
-        start = number * self.batch_size
-        stop = min(start + self.batch_size, problem.n)
-        self._majorize(problem, state, number, start, stop)
-        state.surrogate.minimise(
-            state.W, state.inverse, state.densities, iterations=self.iterations, backend=problem.backend
-        )
-        state.loss = state.surrogate.value(state.W, state.densities)
+        if state.ledger is None and problem.kernels(state.densities).__name__.endswith("compiled"):
+            losses = run_compiled(self, problem, state)
+        else:
+            losses = [self._step_plain(problem, state)]
         state.gradient = np.nan
-        state.passes += (stop - start) / problem.n
-        state.position += 1
+        for loss in losses:
+            number = int(state.order[state.position])
+            state.position += 1
+            state.passes += (min((number + 1) * self.batch_size, problem.n) - number * self.batch_size) / problem.n
+            state.loss = float(loss)
+            state.skipped.append((state.passes, state.loss))
+        state.skipped.pop()
         if state.position == len(state.order):
             state.position = 0
             state.passes = float(round(state.passes))
             self._check(problem, state)
+
+    def _step_plain(self, problem: Problem, state: IncrementalState) -> float:
+        """One mini-batch through the kernels one by one: the ledger form, and densities only Python knows."""
+        assert state.surrogate is not None
+        number = int(state.order[state.position])
+        start = number * self.batch_size
+        self._majorize(problem, state, number, start, min(start + self.batch_size, problem.n))
+        state.surrogate.minimise(
+            state.W, state.inverse, state.densities, iterations=self.iterations, backend=problem.backend
+        )
+        return state.surrogate.value(state.W, state.densities)
 
     def _majorize(self, problem: Problem, state: IncrementalState, number: int, start: int, stop: int) -> None:
         """Descent in U: move the `q` majorizers with the largest gaps, Eq. (dualgap) and (updateamem)."""
