@@ -56,6 +56,11 @@ class Moments:
         return self
 
 
+def invert(W: F64) -> F64:
+    """The inverse of a matrix, float64."""
+    return np.asarray(np.linalg.inv(W), dtype=np.float64)
+
+
 def unpack_symmetric(packed: F64) -> F64:
     """Full symmetric matrices ``(..., k, k)`` from their packed upper triangles ``(..., k(k+1)/2)``."""
     size = packed.shape[-1]

@@ -8,7 +8,7 @@ import numpy as np
 
 from majorica.densities.table import Densities
 from majorica.kernels import Backend, kernels_for, reference
-from majorica.statistics import F64, Moments, unpack_symmetric
+from majorica.statistics import F64, Moments, invert, unpack_symmetric
 
 #: Sweeps between two fresh inversions of W.
 REFRESH_EVERY = 20
@@ -56,12 +56,12 @@ class Surrogate:
     def minimise(self, W: F64, inverse: F64, densities: Densities, *, iterations: int, backend: Backend = None) -> None:
         """One M-step sweep over the rows, in place on `W` and its `inverse`; Eq. (minw)."""
         flat = flat_weights(densities)
-        covariance_inverse = np.linalg.inv(self.covariance) if flat.any() else self.covariance
+        covariance_inverse = invert(self.covariance) if flat.any() else self.covariance
         kernels = kernels_for(densities, backend)
         kernels.sweep(W, inverse, self.moments, self.tilts, flat, covariance_inverse, iterations)
         self.sweeps += 1
         if self.sweeps % REFRESH_EVERY == 0:
-            inverse[:] = np.linalg.inv(W)
+            inverse[:] = invert(W)
 
 
 def flat_weights(densities: Densities) -> F64:

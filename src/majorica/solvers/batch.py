@@ -10,7 +10,7 @@ import numpy as np
 from majorica.densities.table import Densities
 from majorica.problem import Problem
 from majorica.solvers.base import State, StopReason
-from majorica.statistics import F64
+from majorica.statistics import F64, invert
 from majorica.surrogate import Surrogate
 
 
@@ -42,7 +42,7 @@ class Batch:
         """Minimise the surrogate over each row, then touch the loss again at the new `W`."""
         assert state.surrogate is not None
         before = state.loss
-        inverse = np.linalg.inv(state.W)
+        inverse = invert(state.W)
         state.surrogate.minimise(state.W, inverse, state.densities, iterations=self.iterations, backend=problem.backend)
         self._majorize(problem, state)
         threshold = gradient_threshold(self.tol, problem.n)

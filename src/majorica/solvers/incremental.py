@@ -13,7 +13,7 @@ from majorica.problem import Problem
 from majorica.solvers.base import State, StopReason
 from majorica.solvers.batch import gradient_threshold
 from majorica.solvers.minibatch import run_compiled
-from majorica.statistics import F64
+from majorica.statistics import F64, invert
 from majorica.surrogate import Surrogate
 
 Selection = Literal["greedy", "random"]
@@ -63,7 +63,7 @@ class Incremental:
             W=W.copy(),
             densities=densities,
             n_samples=n,
-            inverse=np.linalg.inv(W),
+            inverse=invert(W),
             surrogate=Surrogate.start(problem.covariance, densities),
             touch=None if full else np.zeros((n, p), np.float32),
             ledger=np.zeros((blocks, p, p)) if full else None,
@@ -86,7 +86,7 @@ class Incremental:
         if state.ledger is None and problem.kernels(state.densities).__name__.endswith("compiled"):
             losses = run_compiled(self, problem, state)
         else:
-            losses = [self._step_plain(problem, state)]
+            losses = np.array([self._step_plain(problem, state)])
         state.gradient = np.nan
         for loss in losses:
             number = int(state.order[state.position])

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from majorica.problem import Problem
-from majorica.statistics import F64
+from majorica.statistics import F64, invert
 from majorica.surrogate import REFRESH_EVERY, flat_weights
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
         starts, stops = np.zeros(1, np.intp), stops - starts
     keys = _random_keys(solver, state, p, starts, stops, X.dtype)
     flat = flat_weights(densities)
-    inverse = np.linalg.inv(surrogate.covariance) if flat.any() else surrogate.covariance
+    inverse = invert(surrogate.covariance) if flat.any() else surrogate.covariance
     fixed = (problem.whitening.mean.astype(X.dtype), np.ascontiguousarray(problem.whitening.matrix, X.dtype))
     formulas = (densities.codes, densities.shapes)
     q = p if solver.q is None else min(solver.q, p)

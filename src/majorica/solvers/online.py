@@ -10,7 +10,7 @@ import numpy.typing as npt
 from majorica.densities.table import Densities
 from majorica.kernels import Backend, kernels_for
 from majorica.solvers.base import State
-from majorica.statistics import F64
+from majorica.statistics import F64, invert
 from majorica.surrogate import Surrogate
 
 
@@ -49,7 +49,7 @@ class Online:
         return OnlineState(
             W=W.copy(),
             densities=densities,
-            inverse=np.linalg.inv(W),
+            inverse=invert(W),
             surrogate=surrogate,
             shift=np.zeros(W.shape[1]),
             seen=seen,
@@ -106,7 +106,7 @@ class Online:
             surrogate.tilts,
             surrogate.offsets,
         )
-        for i in np.flatnonzero(~densities.super_gaussian):
+        for i in np.flatnonzero(~densities.super_gaussian).tolist():
             weight = float(densities[i].weight(np.zeros(1))[0])
             surrogate.moments[i] = weight * surrogate.covariance
         state.visits += counts * (p / q) / self.batch_size
