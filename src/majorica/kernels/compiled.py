@@ -310,7 +310,7 @@ def _sweep(W, inverse, moments_, tilts, flat, covariance_inverse, iterations):
 
 def improve_row(A: F64, w: F64, c: F64, iterations: int) -> F64:
     """Lower the super-Gaussian surrogate over one row by truncated conjugate gradient on ``A z = c``."""
-    return _improve_row(A, w, c, iterations)
+    return _improve_row(A, w, np.ascontiguousarray(c), iterations)
 
 
 def sweep(W: F64, inverse: F64, moments_: F64, tilts: F64, flat: F64, covariance_inverse: F64, iterations: int) -> None:

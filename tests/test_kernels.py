@@ -1,0 +1,181 @@
+"""Each compiled kernel gives what its NumPy twin, the definition, gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from majorica.densities.table import Densities
+from majorica.kernels import compiled, kernels_for, reference
+from majorica.statistics import pack_symmetric, unpack_symmetric
+from makers import ALL_DENSITIES, densities_of
+
+NAMES = [*ALL_DENSITIES, "mixed"]
+#: (samples, features, components): one component, one sample, a tail block, several tiles, wide.
+SHAPES = {"p=1": (37, 1, 1), "b=1": (1, 4, 4), "tail": (1024 + 3, 5, 5), "two-tiles": (2048, 3, 3), "f>k": (50, 7, 4)}
+TOLERANCE = {np.float64: 1e-12, np.float32: 3e-5}
+
+over_densities = pytest.mark.parametrize("name", NAMES)
+over_shapes = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+over_dtypes = pytest.mark.parametrize("dtype", TOLERANCE, ids=["float64", "float32"])
+
+
+def block(shape: tuple[int, int, int], dtype: type, seed: int = 0):
+    """Samples with an offset, a whitening, an unmixing matrix."""
+    b, f, k = shape
+    rng = np.random.default_rng(seed)
+    X = (rng.laplace(size=(b, f)) * 2 + 0.5).astype(dtype)
+    K = rng.normal(size=(k, f)) / np.sqrt(f)
+    W = np.eye(k) + 0.3 * rng.normal(size=(k, k))
+    return X, np.full(f, 0.5), K, W
+
+
+def assert_close(got: np.ndarray, wanted: np.ndarray, tolerance: float, samples: int) -> None:
+    """Sums over `samples` agree to `tolerance` of their typical size."""
+    np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance * samples)
+
+
+@over_densities
+@over_shapes
+@over_dtypes
+def test_statistics(name: str, shape: tuple[int, int, int], dtype: type) -> None:
+    X, mean, K, W = block(shape, dtype)
+    densities = densities_of(name, len(W))
+    got = compiled.statistics(X, mean, W @ K, densities)
+    wanted = reference.statistics(X, mean, W @ K, densities)
+    assert got.n == wanted.n == len(X)
+    for field in ("loss", "gradient", "power"):
+        assert_close(getattr(got, field), getattr(wanted, field), TOLERANCE[dtype], len(X))
+    if dtype is np.float64:  # in float32 a sample may fall on the other side of a kink
+        assert_close(got.curvature, wanted.curvature, 1e-12, len(X))
+        assert_close(got.diagonal, wanted.diagonal, 1e-12, len(X))
+    else:
+        assert_close(got.curvature, wanted.curvature, 5e-3, len(X))
+
+
+@over_densities
+@over_shapes
+@over_dtypes
+def test_moments(name: str, shape: tuple[int, int, int], dtype: type) -> None:
+    X, mean, K, W = block(shape, dtype)
+    densities = densities_of(name, len(W))
+    got, wanted = (kernels.moments(X, mean, K, W, densities) for kernels in (compiled, reference))
+    for field in ("packed", "tilts", "offsets"):
+        assert_close(getattr(got, field), getattr(wanted, field), TOLERANCE[dtype], len(X))
+
+
+@over_densities
+@over_shapes
+@over_dtypes
+def test_row_moments(name: str, shape: tuple[int, int, int], dtype: type) -> None:
+    X, mean, K, W = block(shape, dtype)
+    for i, density in enumerate(densities_of(name, len(W))):
+        got, wanted = (kernels.row_moments(X, mean, K, W[i], density) for kernels in (compiled, reference))
+        for field in ("packed", "tilts", "offsets"):
+            assert_close(getattr(got, field), getattr(wanted, field), TOLERANCE[dtype], len(X))
+
+
+@over_densities
+@over_shapes
+def test_gaps_and_selection(name: str, shape: tuple[int, int, int]) -> None:
+    X, mean, K, W = block(shape, np.float64)
+    densities = densities_of(name, len(W))
+    Y = reference.project(X, mean, W @ K)
+    old = np.random.default_rng(1).normal(size=Y.shape) * (np.arange(len(Y)) % 3)[:, None]
+    new = Y.astype(np.float32).astype(np.float64)
+    got, wanted = (kernels.gaps(Y, new, old, densities) for kernels in (compiled, reference))
+    np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
+    for q in (1, 2, len(W)):
+        np.testing.assert_array_equal(
+            compiled.select_largest(wanted, min(q, len(W))), reference.select_largest(wanted, min(q, len(W)))
+        )
+
+
+def test_selection_takes_the_first_of_equals() -> None:
+    gap = np.array([[1.0, 3.0, 3.0, 3.0], [0.0, 0.0, 0.0, 0.0], [-1.0, -2.0, -3.0, 5.0]])
+    wanted = [[False, True, True, False], [True, True, False, False], [True, False, False, True]]
+    for kernels in (compiled, reference):
+        np.testing.assert_array_equal(kernels.select_largest(gap, 2), wanted)
+
+
+@over_densities
+@over_shapes
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+def test_update_and_add_moments(name: str, shape: tuple[int, int, int], share: float) -> None:
+    X, mean, K, W = block(shape, np.float64)
+    densities, p, k = densities_of(name, len(W)), len(W), len(K)
+    rng = np.random.default_rng(3)
+    Z = reference.project(X, mean, K)
+    new, old = Z @ W.T, rng.normal(size=(len(X), p))
+    chosen = rng.random((len(X), p)) < share
+    scales = rng.uniform(0.5, 2, p) / len(X)
+    results = []
+    for kernels in (compiled, reference):
+        moments, tilts, offsets = np.ones((p, k, k)), np.ones((p, k)), np.ones(p)
+        kernels.update_moments(Z, new, old, chosen, densities, scales, moments, tilts, offsets)
+        kernels.add_moments(Z, new, chosen, densities, scales, moments, tilts, offsets)
+        results.append((moments, tilts, offsets))
+    for got, wanted in zip(*results, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-11, atol=1e-11)
+    if share == 0:
+        assert (results[0][0] == 1).all()
+
+
+@over_densities
+@pytest.mark.parametrize("p", [1, 2, 6])
+@pytest.mark.parametrize("iterations", [0, 1, 3, 20])
+def test_sweep(name: str, p: int, iterations: int) -> None:
+    X, mean, K, W = block((200, p, p), np.float64)
+    densities = densities_of(name, p)
+    sums = reference.moments(X, mean, K, W, densities)
+    moments, tilts = unpack_symmetric(sums.packed) / len(X), sums.tilts / len(X)
+    Z = reference.project(X, mean, K)
+    C = Z.T @ Z / len(Z)
+    flat = np.array([0.0 if d.super_gaussian else float(d.weight(np.zeros(1))[0]) for d in densities])
+    results = []
+    for kernels in (compiled, reference):
+        V, inverse = W.copy(), np.linalg.inv(W)
+        kernels.sweep(V, inverse, moments, tilts, flat, np.linalg.inv(C), iterations)
+        results.append((V, inverse))
+        np.testing.assert_allclose(inverse @ V, np.eye(p), atol=1e-9)
+    np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-10, atol=1e-10)
+    row = [
+        kernels.improve_row(moments[0], W[0], np.linalg.inv(W)[:, 0], iterations) for kernels in (compiled, reference)
+    ]
+    np.testing.assert_allclose(*row, rtol=1e-9, atol=1e-9)
+
+
+def test_packing_round_trip() -> None:
+    matrices = np.arange(2 * 9.0).reshape(2, 3, 3)
+    symmetric = matrices + matrices.transpose(0, 2, 1)
+    np.testing.assert_array_equal(unpack_symmetric(pack_symmetric(symmetric)), symmetric)
+
+
+def test_backends_by_name_and_by_density() -> None:
+    assert kernels_for(densities_of("huber", 2)) is compiled
+    assert kernels_for(densities_of("huber", 2), "reference") is reference
+
+    class Own(type(ALL_DENSITIES["logcosh"])):  # type: ignore[misc]
+        code = -1
+
+    assert kernels_for(Densities([Own()])) is reference
+
+
+@over_dtypes
+def test_kernels_do_not_write_to_their_block(dtype: type) -> None:
+    X, mean, K, W = block((30, 4, 4), dtype)
+    X.flags.writeable = False
+    densities = densities_of("mixed", 4)
+    for kernels in (compiled, reference):
+        kernels.statistics(X, mean, W @ K, densities)
+        kernels.moments(X, mean, K, W, densities)
+
+
+def test_nan_and_infinity_are_not_swallowed() -> None:
+    """Fast arithmetic must not hide a bad sample: the loss says so."""
+    for bad in (np.nan, np.inf):
+        X, mean, K, W = block((40, 3, 3), np.float64)
+        X[7, 1] = bad
+        for name in ("huber", "logcosh", "student", "twogaussian"):
+            loss = compiled.statistics(X, mean, W @ K, densities_of(name, 3)).loss
+            assert not np.isfinite(loss).all(), name
