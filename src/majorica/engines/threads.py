@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -27,17 +27,23 @@ class ThreadEngine:
         self._pool: ThreadPoolExecutor | None = None
 
     def run(
-        self, function: Callable[..., Result], source: Source, blocks: Sequence[Block], *shared: Any
+        self,
+        function: Callable[..., Result],
+        source: Source,
+        blocks: Sequence[Block],
+        *shared: Any,
+        each: Sequence[Any] | None = None,
     ) -> Iterator[Result]:
         """Results of `function`, one a block, in order; at most ``2 n_jobs`` blocks are in flight."""
+        arguments = _arguments(blocks, shared, each)
         if source.in_memory and (self.n_jobs == 1 or len(blocks) == 1):
-            for block in blocks:
-                yield function(read_block(source, block), *shared)
+            for block, given in zip(blocks, arguments, strict=True):
+                yield function(read_block(source, block), *given)
             return
         pool = self._threads()
         pending: deque[Future[Result]] = deque()
         try:
-            for task in self._tasks(function, source, blocks, shared):
+            for task in self._tasks(function, source, blocks, arguments):
                 pending.append(pool.submit(*task))
                 if len(pending) >= 2 * self.n_jobs:
                     yield pending.popleft().result()
@@ -48,17 +54,21 @@ class ThreadEngine:
                 future.cancel()
 
     def _tasks(
-        self, function: Callable[..., Result], source: Source, blocks: Sequence[Block], shared: tuple[Any, ...]
+        self,
+        function: Callable[..., Result],
+        source: Source,
+        blocks: Sequence[Block],
+        arguments: Iterable[tuple[Any, ...]],
     ) -> Iterator[tuple[Any, ...]]:
         """Calls to submit: workers read sources in memory themselves; one thread reads ahead from all others."""
         if source.in_memory:
-            for block in blocks:
-                yield (_read_and_run, function, source, block, shared)
+            for block, given in zip(blocks, arguments, strict=True):
+                yield (_read_and_run, function, source, block, given)
             return
         from majorica.sources import prefetch
 
-        for X in prefetch(source, blocks):
-            yield (function, X, *shared)
+        for X, given in zip(prefetch(source, blocks), arguments, strict=True):
+            yield (function, X, *given)
 
     def share(self, function: Callable[[int, int], None], parts: int) -> None:
         """Run ``function(first, last)`` over `parts` independent parts, a stretch of them a thread."""
@@ -82,8 +92,15 @@ class ThreadEngine:
             self._pool = None
 
 
-def _read_and_run(function: Callable[..., Result], source: Source, block: Block, shared: tuple[Any, ...]) -> Result:
-    return function(read_block(source, block), *shared)
+def _arguments(
+    blocks: Sequence[Block], shared: tuple[Any, ...], each: Sequence[Any] | None
+) -> Iterator[tuple[Any, ...]]:
+    """What the function gets after the samples, for each block."""
+    return (shared if each is None else (each[i], *shared) for i in range(len(blocks)))
+
+
+def _read_and_run(function: Callable[..., Result], source: Source, block: Block, given: tuple[Any, ...]) -> Result:
+    return function(read_block(source, block), *given)
 
 
 def effective_n_jobs(n_jobs: int | None) -> int:
