@@ -1,0 +1,144 @@
+"""The attributes of ``mne.preprocessing.ICA``: what Majorica knows of them is in this file.
+
+MNE computes sources as ``unmixing_matrix_ @ pca_components_[:k] @ (x /
+pre_whitener_ - pca_mean_)``, with orthonormal ``pca_components_``, and applies
+an ICA by zeroing sources and going back through the transposed components.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from majorica.errors import DataError, ParameterError, optional_import
+from majorica.estimator import ICA
+from majorica.interop.matrices import ica_from_matrices, symmetrising_scale
+from majorica.statistics import F64
+from majorica.streaming import unit_variance
+
+
+def to_mne(ica: ICA, info: Any, *, exclude: list[int] | None = None) -> Any:
+    """A fitted ICA as an ``mne.preprocessing.ICA`` object.
+
+    Plots, ``apply``, ``save``, ``find_bads_eog`` and MNE-ICALabel work on it.
+    Its sources are those of ``ica.transform``, and ``apply`` with nothing
+    excluded gives the recording back, however far the dimension was reduced.
+
+    Parameters
+    ----------
+    ica : ICA
+        Fitted on the recording's channels.
+    info : mne.Info or object with ``.info``
+        Measurement info; channels are matched by name, or all are taken, in
+        order, if the ICA has no names.
+    exclude : list of int, optional
+        Components marked for removal.
+
+    Returns
+    -------
+    mne.preprocessing.ICA
+        With ``method="infomax"``, the criterion being the likelihood, and
+        ``fit_params["extended"]`` true if sub-Gaussian sources were modelled.
+        Projections of `info` are not carried over: the data that was fitted
+        had been projected already.
+    """
+    mne = optional_import("mne", extra="mne", purpose="making MNE objects")
+    if not hasattr(ica, "components_"):
+        raise ParameterError("the ICA is not fitted yet; call fit, or fit_raw, before to_mne")
+    info = _picked_info(mne, ica, getattr(info, "info", info))
+    extended = ica.density == "adaptive" or not bool(ica._fitted.densities.super_gaussian.all())
+    out = mne.preprocessing.ICA(method="infomax", fit_params={"extended": extended}, max_iter="auto", verbose="ERROR")
+    scale = symmetrising_scale(ica.components_, ica.mixing_)
+    basis, variance = _principal_axes(ica, scale)
+    k = ica.n_components_
+    out.n_components = k
+    out.n_components_ = k
+    out.n_pca_components = None
+    out.info = info
+    out.ch_names = list(info["ch_names"])
+    out.pre_whitener_ = scale[:, None]
+    out.pca_mean_ = ica.mean_ / scale
+    out.pca_components_ = basis.T
+    out.pca_explained_variance_ = variance
+    out.unmixing_matrix_ = (ica.components_ * scale) @ basis[:, :k]
+    out.mixing_matrix_ = basis[:, :k].T @ (ica.mixing_ / scale[:, None])
+    out.n_samples_ = int(ica.n_samples_seen_)
+    out.n_iter_ = int(ica.n_iter_)
+    out.reject_ = None
+    out.exclude = [] if exclude is None else [int(i) for i in exclude]
+    out.current_fit = "raw"
+    out._update_ica_names()  # the one private call: names "ICA000", ...
+    return out
+
+
+def from_mne(mne_ica: Any) -> ICA:
+    """A fitted ``mne.preprocessing.ICA`` as a :class:`majorica.ICA`.
+
+    ``transform`` then gives MNE's sources, in MNE's order, sign and scale, from
+    the recording (channels ``mne_ica.ch_names``); ``save``, ``score`` and
+    ``inverse_transform`` work too.
+    """
+    mne = optional_import("mne", extra="mne", purpose="reading MNE objects")
+    if not hasattr(mne_ica, "unmixing_matrix_"):
+        raise ParameterError("the MNE object is not a fitted ICA; call its fit first")
+    k, names = int(mne_ica.n_components_), list(mne_ica.ch_names)
+    whitener: F64 = np.asarray(mne_ica.pre_whitener_, dtype=np.float64)
+    colour: F64
+    projector: F64
+    if whitener.shape == (len(names), 1):
+        whitener, colour = np.diag(1 / whitener[:, 0]), np.diag(whitener[:, 0])
+        projector = _active_projector(mne, mne_ica.info, names)
+    else:  # from a noise covariance, projections included
+        colour, projector = np.linalg.pinv(whitener, rcond=1e-14), np.eye(len(names))
+    axes = np.asarray(mne_ica.pca_components_, dtype=np.float64)[:k]
+    mean = np.zeros(len(names)) if mne_ica.pca_mean_ is None else np.asarray(mne_ica.pca_mean_, dtype=np.float64)
+    return ica_from_matrices(
+        mne_ica.unmixing_matrix_ @ axes @ whitener @ projector,
+        colour @ axes.T @ mne_ica.mixing_matrix_,
+        colour @ mean,
+        names=names,
+        n_samples=int(getattr(mne_ica, "n_samples_", None) or 0),
+        n_iter=int(getattr(mne_ica, "n_iter_", None) or 1),
+        origin=f"by MNE, method {mne_ica.method}",
+    )
+
+
+def _picked_info(mne: Any, ica: ICA, info: Any) -> Any:
+    """A copy of `info` with the ICA's channels only, without projections."""
+    names = getattr(ica, "feature_names_in_", None)
+    if names is None:
+        if len(info["ch_names"]) != ica.n_features_in_:
+            raise DataError(
+                f"the ICA has {ica.n_features_in_} features without names, info has {len(info['ch_names'])} channels; "
+                "pass an info of exactly the channels that were fitted"
+            )
+        names = info["ch_names"]
+    missing = [str(name) for name in names if name not in info["ch_names"]]
+    if missing:
+        raise DataError(f"info lacks {len(missing)} channel(s) of the ICA: {', '.join(missing[:5])}")
+    picked = mne.pick_info(info, [info["ch_names"].index(str(name)) for name in names])
+    picked["projs"].clear()
+    return picked
+
+
+def _principal_axes(ica: ICA, scale: F64) -> tuple[F64, F64]:
+    """Orthonormal axes of all scaled channels, the kept ones first, and the variance along each.
+
+    What was left out of the fit has variance 0 here: it is not known.
+    """
+    deviation = np.ones(ica.n_components_)
+    if ica.whiten == "arbitrary-variance":
+        deviation = unit_variance(ica._fitted.W, ica._fitted.covariance)
+    basis, spread, _ = np.linalg.svd(ica.mixing_ * deviation / scale[:, None], full_matrices=True)
+    variance = np.zeros(len(scale))
+    variance[: len(spread)] = spread**2
+    return basis, variance
+
+
+def _active_projector(mne: Any, info: Any, names: list[str]) -> F64:
+    active = [] if info is None else [proj for proj in info["projs"] if proj["active"]]
+    if not active:
+        return np.eye(len(names))
+    projector: F64 = mne.proj.make_projector(active, names, include_active=True)[0]
+    return projector
