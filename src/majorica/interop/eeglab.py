@@ -120,8 +120,8 @@ def _channel_numbers(ica: ICA, source: Source) -> list[int]:
     if names is None or source.feature_names is None:
         if ica.n_features_in_ != source.n_features:
             raise DataError(
-                f"the ICA has {ica.n_features_in_} features, the dataset {source.n_features} channels, and there are no "
-                "names to match them by"
+                f"the ICA has {ica.n_features_in_} features, the dataset {source.n_features} channels, and there "
+                "are no names to match them by"
             )
         return list(range(source.n_features))
     known = list(source.feature_names)
@@ -140,10 +140,10 @@ def _fields(ica: ICA, channels: list[int], factor: float) -> dict[str, F64]:
     """
     if ica.n_components_ == ica.rank_:
         mixing = ica.mixing_ * factor
-        weights = np.linalg.pinv(mixing)
+        weights: F64 = np.linalg.pinv(mixing).astype(np.float64, copy=False)
     else:
         weights = ica.components_ / factor
-        mixing = np.linalg.pinv(weights)
+        mixing = np.linalg.pinv(weights).astype(np.float64, copy=False)
     numbers = np.asarray(channels, dtype=np.float64)[None] + 1
     return {"icaweights": weights, "icasphere": np.eye(len(channels)), "icawinv": mixing, "icachansind": numbers}
 
@@ -181,7 +181,7 @@ def _write_hdf5(path: str, target: str, fields: dict[str, F64]) -> None:
     def write(temporary: str) -> None:
         shutil.copyfile(path, temporary)
         with h5py.File(temporary, "r+") as file:
-            eeg = file["EEG"] if "EEG" in file else file
+            eeg = file.get("EEG", file)
             for name, value in fields.items():
                 if name in eeg:
                     del eeg[name]

@@ -90,7 +90,8 @@ def from_mne(mne_ica: Any) -> ICA:
         whitener, colour = np.diag(1 / whitener[:, 0]), np.diag(whitener[:, 0])
         projector = _active_projector(mne, mne_ica.info, names)
     else:  # from a noise covariance, projections included
-        colour, projector = np.linalg.pinv(whitener, rcond=1e-14), np.eye(len(names))
+        colour = np.linalg.pinv(whitener, rcond=1e-14).astype(np.float64, copy=False)
+        projector = np.eye(len(names))
     axes = np.asarray(mne_ica.pca_components_, dtype=np.float64)[:k]
     mean = np.zeros(len(names)) if mne_ica.pca_mean_ is None else np.asarray(mne_ica.pca_mean_, dtype=np.float64)
     return ica_from_matrices(
