@@ -115,6 +115,10 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
     (5000, 3)
     """
 
+    #: Where the HTML repr's link to the documentation goes.
+    _doc_link_module = "majorica"
+    _doc_link_template = "https://majorica.readthedocs.io/en/stable/api/"
+
     def __init__(
         self,
         n_components: int | float | None = None,
