@@ -50,6 +50,7 @@ class Forecast:
         self.target = floor if tol is None else tol
         self.done = 0.0  #: share done, between 0 and 1, never falling
         self.left: float | None = None  #: seconds left, None while unknown
+        self.at_most = False  #: whether `left` is only what ``max_iter`` allows
         self._recent: deque[tuple[float, float]] = deque(maxlen=WINDOW)
 
     def update(self, step: Step) -> None:
@@ -60,10 +61,10 @@ class Forecast:
             self.left = step.seconds * (1 / share - 1) if share > 0 else None
         else:
             bound = step.seconds * (self.max_iter / step.passes - 1) if step.passes > 0 else math.inf
-            self.left = min(self._until_target(step), bound)
-            if not math.isfinite(self.left):
-                self.left = None
-            share = 0.0 if self.left is None else step.seconds / (step.seconds + self.left + 1e-9)
+            expected = self._until_target(step)
+            self.at_most = expected > bound
+            self.left = min(expected, bound) if math.isfinite(bound) else None
+            share = step.seconds / (step.seconds + min(expected, bound) + 1e-9)
         self.done = min(1.0, max(self.done, share))
 
     def _until_target(self, step: Step) -> float:
@@ -130,11 +131,11 @@ class Progress:
                 total=1.0 if known else None,
                 completed=self.forecast.done,
                 text=describe(step, online=self.forecast.online),
-                left=time_left(self.forecast.left),
+                left=time_left(self.forecast),
             )
         elif time.perf_counter() - self._said > LINE_EVERY:
             self._said = time.perf_counter()
-            self._say(time_left(self.forecast.left))
+            self._say(time_left(self.forecast))
 
     def _say(self, end: str) -> None:
         assert self._last is not None
@@ -149,7 +150,7 @@ def make_bar(console: Any, *, transient: bool) -> Any:
 
     return RichProgress(
         TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
+        BarColumn(bar_width=24, complete_style="cyan", finished_style="green"),
         TimeElapsedColumn(),
         TextColumn("{task.fields[text]}", markup=False),
         TextColumn("{task.fields[left]}", style="dim", markup=False),
@@ -176,15 +177,17 @@ def describe(step: Step, *, online: bool = False) -> str:
     return f"loss {step.loss:.4f}, {amount}"
 
 
-def time_left(seconds: float | None) -> str:
-    """Seconds as a short text, empty if unknown."""
+def time_left(forecast: Forecast) -> str:
+    """The seconds left as a short text, empty if unknown."""
+    seconds = forecast.left
     if seconds is None:
         return ""
+    about = "at most" if forecast.at_most else "about"
     if seconds < 90:
-        return f"about {max(1, round(seconds))} s left"
+        return f"{about} {max(1, round(seconds))} s left"
     if seconds < 5400:
-        return f"about {round(seconds / 60)} min left"
-    return f"about {seconds / 3600:.1f} h left"
+        return f"{about} {round(seconds / 60)} min left"
+    return f"{about} {seconds / 3600:.1f} h left"
 
 
 @contextmanager
