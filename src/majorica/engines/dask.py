@@ -1,0 +1,251 @@
+"""Engine of a cluster: blocks over the workers of a ``dask.distributed`` client.
+
+A pass is a set of pure tasks of (samples, parameters): when a worker dies,
+Dask runs its tasks again elsewhere, and since sums are added in one fixed
+tree, the result has the same bits. Samples stay on the workers; what travels
+is the parameters of a pass out and one sum back.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from majorica.engines.base import FAN
+from majorica.engines.cluster import Lost, Watch
+from majorica.engines.placement import names
+from majorica.engines.samples import ClusterSamples, Leaves
+from majorica.engines.worker import Job, add_results, pass_on, run_job
+from majorica.errors import ParameterError, WorkerError
+from majorica.sources.base import Block, Source
+
+Result = TypeVar("Result")
+
+#: Parameters larger than this go to the workers once a pass instead of once a task, in bytes.
+SHARE_ABOVE = 100_000
+#: Times a pass is started again after data that only this process can send was lost with its workers.
+ATTEMPTS = 4
+
+
+@dataclass(frozen=True)
+class PassProgress:
+    """How far a pass is; what the engine's `progress` is called with."""
+
+    task: str  #: what is computed, as in the dashboard
+    number: int  #: of this pass, from 1
+    blocks_done: int
+    blocks: int
+
+
+class DaskEngine:
+    """Runs blocks on the workers of a cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Connected, not asynchronous. It stays open.
+    hold : bool, optional
+        Whether workers keep the samples in memory between passes (True) or
+        read them again for every pass (False). None keeps them if they fit
+        into half of the workers' free memory.
+    timeout : float, default=60
+        Seconds without any worker after which a fit gives up.
+    progress : callable, optional
+        Called with a :class:`PassProgress` a few times a second.
+    asynchronous : bool, default=False
+        Let the incremental solver (all components updated) take messages as
+        they come; fast with workers of uneven speed, still a descent, but
+        no longer the same bits every time.
+
+    Notes
+    -----
+    Samples that are held belong to the engine; :meth:`close` lets them go.
+    One engine given to several fits of the same source reads it once.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        *,
+        hold: bool | None = None,
+        timeout: float = 60.0,
+        progress: Callable[[PassProgress], None] | None = None,
+        asynchronous: bool = False,
+    ) -> None:
+        if getattr(client, "asynchronous", False):
+            raise ParameterError("engine is an asynchronous Dask client; pass a Client(..., asynchronous=False)")
+        self.client = client
+        self.asynchronous = asynchronous
+        self.progress = progress
+        self.watch = Watch(client, timeout)
+        self.samples = ClusterSamples(client, self.watch, self._name, hold=hold)
+        self._token = uuid.uuid4().hex[:8]
+        self._count = itertools.count(1)
+        self._passes = 0
+
+    def run(
+        self,
+        function: Callable[..., Result],
+        source: Source,
+        blocks: Sequence[Block],
+        *shared: Any,
+        each: Sequence[Any] | None = None,
+    ) -> Iterator[Result]:
+        """Results of `function`, one a block, in order."""
+        given = 0
+        for attempt in range(ATTEMPTS):
+            try:
+                later = blocks[given:] if given else blocks
+                items = None if each is None else each[given:]
+                with _Pass(self, function, source, later, shared, items, add=False) as one:
+                    for futures in one.windows():
+                        for future in futures:
+                            for result in copy.deepcopy(self.watch.result(future)):
+                                given += 1
+                                yield result
+                return
+            except Lost as lost:
+                self._recover(source, lost, attempt)
+
+    def total(
+        self,
+        function: Callable[..., Result],
+        source: Source,
+        blocks: Sequence[Block],
+        *shared: Any,
+        each: Sequence[Any] | None = None,
+    ) -> Result:
+        """Sum of the results, added on the workers in the tree of :class:`~majorica.engines.base.TreeSum`."""
+        for attempt in range(ATTEMPTS):
+            try:
+                with _Pass(self, function, source, blocks, shared, each, add=True) as one:
+                    nodes = [node for window in one.windows() for node in window]
+                    nodes = one.reduce(nodes)
+                    sum_: Result = add_results([self.watch.result(node) for node in nodes])
+                    return sum_
+            except Lost as lost:
+                self._recover(source, lost, attempt)
+        raise AssertionError("the last attempt returns or raises")
+
+    def close(self) -> None:
+        """Let go of the samples held on the workers; the client stays open."""
+        self.samples.clear()
+
+    def _recover(self, source: Source, lost: Lost, attempt: int) -> None:
+        """Forget what was lost with its workers, so that the next attempt sends it again."""
+        if attempt == ATTEMPTS - 1:
+            raise WorkerError(f"samples were lost with their workers {ATTEMPTS} times in one pass ({lost})") from lost
+        self.samples.forget(source)
+
+    def _name(self, what: str) -> str:
+        """A task name for the dashboard, unique in the cluster."""
+        return f"majorica-{what}-{self._token}{next(self._count):06x}"
+
+    def _report(self, task: str, done: int, blocks: int) -> None:
+        if self.progress is not None:
+            self.progress(PassProgress(task, self._passes, done, blocks))
+
+
+class _Pass:
+    """One pass: submits its tasks in windows, two at a time, and cancels what is left when it is abandoned."""
+
+    def __init__(
+        self,
+        engine: DaskEngine,
+        function: Callable[..., Any],
+        source: Source,
+        blocks: Sequence[Block],
+        shared: tuple[Any, ...],
+        each: Sequence[Any] | None,
+        *,
+        add: bool,
+    ) -> None:
+        self.engine, self.client, self.watch = engine, engine.client, engine.watch
+        self.function, self.each, self.add = function, each, add
+        self.task = getattr(function, "__name__", "pass").strip("_").replace("_", "-")
+        self.n_blocks = len(blocks)
+        self.leaves: Leaves = engine.samples.leaves(source, blocks)
+        self.live: deque[list[Any]] = deque()  #: futures of the windows under way
+        self.upper: list[Any] = []  #: futures above them
+        share = len(self.leaves) > 1 and len(pickle.dumps(shared)) > SHARE_ABOVE
+        self.inline = None if share else shared
+        self.future = self.client.submit(pass_on, *shared, key=engine._name("parameters")) if share else None
+        engine._passes += 1
+
+    def __enter__(self) -> _Pass:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if kind is not None:
+            self.watch.cancel([*itertools.chain(*self.live), *self.upper])
+        self.live.clear()
+        self.upper.clear()
+        self.future = None
+
+    def windows(self) -> Iterator[list[Any]]:
+        """Finished windows of leaves, in order, each added up as far as the tree allows."""
+        size = self.leaves.window(FAN * FAN)
+        starts = range(0, len(self.leaves), size)
+        submitted: deque[tuple[int, list[Any], list[Any]]] = deque()
+        for start in starts:
+            submitted.append(self._submit(start, min(start + size, len(self.leaves)), last=len(starts) == 1))
+            if len(submitted) == 2:
+                yield self._finish(*submitted.popleft())
+        while submitted:
+            yield self._finish(*submitted.popleft())
+
+    def _submit(self, start: int, stop: int, *, last: bool) -> tuple[int, list[Any], list[Any]]:
+        """Send the tasks of leaves `start` to `stop`, and those that add them up."""
+        jobs = []
+        for i in range(start, stop):
+            first, end = self.leaves.bounds(i)
+            each = None if self.each is None else self.each[first:end]
+            jobs.append(Job(self.function, self.leaves.blocks[first:end], each, self.inline, FAN, self.add))
+        source, inputs = self.leaves.inputs(start, stop)
+        count = len(jobs)
+        keys = names(self.engine._name(self.task), count)
+        futures = list(self.client.map(run_job, jobs, [self.future] * count, [source] * count, inputs, key=keys))
+        self.live.append(futures)
+        if not self.add:
+            return start, futures, futures
+        # A window is FAN^2 leaves or a multiple: adding two levels at once stays inside it.
+        nodes = self.reduce(futures) if last else self._sums(self._sums(futures))
+        self.upper.extend(node for node in nodes if node not in futures)
+        return start, futures, nodes
+
+    def _finish(self, start: int, futures: list[Any], nodes: list[Any]) -> list[Any]:
+        """Wait for a window; raise by name if one of its leaves failed."""
+
+        def report() -> None:
+            done = sum(future.done() for future in futures)
+            self.engine._report(self.task, self.leaves.bounds(start + max(done, 1) - 1)[1], self.n_blocks)
+
+        self.watch.wait(futures, report if self.engine.progress is not None else None)
+        for i, future in enumerate(futures):
+            if future.status == "error":
+                first, end = self.leaves.bounds(start + i)
+                self.watch.raise_failure(future, self.task, (first, end, self.n_blocks), self.leaves.blocks[first:end])
+        self.watch.wait(nodes)
+        self.engine._report(self.task, self.leaves.bounds(start + len(futures) - 1)[1], self.n_blocks)
+        self.live.popleft()
+        return nodes
+
+    def reduce(self, nodes: list[Any]) -> list[Any]:
+        """Add on the workers until at most `FAN` sums are left for the client."""
+        while len(nodes) > FAN:
+            nodes = self._sums(nodes)
+        return nodes
+
+    def _sums(self, nodes: list[Any]) -> list[Any]:
+        """The next level of the tree."""
+        groups = [nodes[i : i + FAN] for i in range(0, len(nodes), FAN)]
+        several = [group for group in groups if len(group) > 1]
+        keys = names(self.engine._name("sum"), len(several))
+        added = iter(self.client.map(add_results, several, key=keys) if several else [])
+        return [next(added) if len(group) > 1 else group[0] for group in groups]
