@@ -19,6 +19,12 @@ class BatchState(State):
     """State of the batch solver: the surrogate that touches the loss at `W`."""
 
     surrogate: Surrogate | None = None
+    smallest: float = np.inf  #: smallest gradient so far
+    idle: int = 0  #: steps since the loss or the gradient last fell
+
+
+#: Steps without a fall of the loss or the gradient that count as a stall.
+PATIENCE = 10
 
 
 @dataclass(frozen=True)
@@ -48,8 +54,15 @@ class Batch:
         threshold = gradient_threshold(self.tol, problem.n)
         if state.gradient <= threshold:
             state.stop = StopReason.GRADIENT if self.tol is not None else StopReason.FLOOR
-        elif self.tol != 0 and before - state.loss <= 1e-15 * abs(state.loss):
+        elif self.tol != 0 and self._idle(state, before - state.loss) >= PATIENCE:
             state.stop = StopReason.STALLED
+
+    def _idle(self, state: BatchState, fall: float) -> int:
+        """Steps without progress: near a minimum the gradient still falls when the loss, its square, no longer can."""
+        moved = fall > 1e-15 * abs(state.loss) or state.gradient < 0.99 * state.smallest
+        state.idle = 0 if moved else state.idle + 1
+        state.smallest = min(state.smallest, state.gradient)
+        return state.idle
 
     def _majorize(self, problem: Problem, state: BatchState) -> None:
         sums = problem.moments(state.W, state.densities)
