@@ -1,0 +1,1 @@
+"""Benchmarks of the project; each is a module run with ``python -m``."""
