@@ -15,7 +15,6 @@ from majorica.errors import DataError, ParameterError, optional_import
 from majorica.estimator import ICA
 from majorica.interop.matrices import ica_from_matrices, symmetrising_scale
 from majorica.statistics import F64
-from majorica.streaming import unit_variance
 
 
 def to_mne(ica: ICA, info: Any, *, exclude: list[int] | None = None) -> Any:
@@ -79,7 +78,7 @@ def from_mne(mne_ica: Any) -> ICA:
     the recording (channels ``mne_ica.ch_names``); ``save``, ``score`` and
     ``inverse_transform`` work too.
     """
-    mne = optional_import("mne", extra="mne", purpose="reading MNE objects")
+    optional_import("mne", extra="mne", purpose="reading MNE objects")
     if not hasattr(mne_ica, "unmixing_matrix_"):
         raise ParameterError("the MNE object is not a fitted ICA; call its fit first")
     k, names = int(mne_ica.n_components_), list(mne_ica.ch_names)
@@ -88,7 +87,7 @@ def from_mne(mne_ica: Any) -> ICA:
     projector: F64
     if whitener.shape == (len(names), 1):
         whitener, colour = np.diag(1 / whitener[:, 0]), np.diag(whitener[:, 0])
-        projector = _active_projector(mne, mne_ica.info, names)
+        projector = _active_projector(mne_ica.info, names)
     else:  # from a noise covariance, projections included
         colour = np.linalg.pinv(whitener, rcond=1e-14).astype(np.float64, copy=False)
         projector = np.eye(len(names))
@@ -128,18 +127,18 @@ def _principal_axes(ica: ICA, scale: F64) -> tuple[F64, F64]:
 
     What was left out of the fit has variance 0 here: it is not known.
     """
-    deviation = np.ones(ica.n_components_)
-    if ica.whiten == "arbitrary-variance":
-        deviation = unit_variance(ica._fitted.W, ica._fitted.covariance)
-    basis, spread, _ = np.linalg.svd(ica.mixing_ * deviation / scale[:, None], full_matrices=True)
+    whitening, covariance = ica._fitted.whitening, ica._fitted.covariance
+    kept = whitening.inverse @ np.linalg.cholesky(covariance)
+    basis, spread, _ = np.linalg.svd(kept / scale[:, None], full_matrices=True)
     variance = np.zeros(len(scale))
     variance[: len(spread)] = spread**2
     return basis, variance
 
 
-def _active_projector(mne: Any, info: Any, names: list[str]) -> F64:
+def _active_projector(info: Any, names: list[str]) -> F64:
     active = [] if info is None else [proj for proj in info["projs"] if proj["active"]]
     if not active:
         return np.eye(len(names))
-    projector: F64 = mne.proj.make_projector(active, names, include_active=True)[0]
+    proj = optional_import("mne.proj", extra="mne", purpose="reading projections")
+    projector: F64 = proj.make_projector(active, names, include_active=True)[0]
     return projector
