@@ -23,6 +23,12 @@ class Statistics:
     curvature: F64  #: sum of G_i''(y_i), (p,)
     power: F64  #: sum of y_i^2, (p,)
     diagonal: F64  #: sum of G_i''(y_i) y_i^2, (p,)
+    ramps: F64  #: sums of (abs(y_i) - knot)_+^2 / 2, what a piecewise shape is fitted from, (p, 4); else 0
+
+    @classmethod
+    def zeros(cls, p: int, n: int = 0) -> Statistics:
+        """Empty sums, to be filled over `n` samples."""
+        return cls(n, np.zeros(p), np.zeros((p, p)), np.zeros(p), np.zeros(p), np.zeros(p), np.zeros((p, 4)))
 
     def __iadd__(self, other: Statistics) -> Statistics:
         self.n += other.n
@@ -31,6 +37,7 @@ class Statistics:
         self.curvature += other.curvature
         self.power += other.power
         self.diagonal += other.diagonal
+        self.ramps += other.ramps
         return self
 
 

@@ -6,7 +6,8 @@ from majorica.densities.base import Density
 from majorica.densities.check import check_density
 from majorica.densities.clipped import Clipped, Huber
 from majorica.densities.logcosh import LogCosh
+from majorica.densities.piecewise import Piecewise
 from majorica.densities.student import Student
 from majorica.densities.twogaussian import TwoGaussian
 
-__all__ = ["Clipped", "Density", "Huber", "LogCosh", "Student", "TwoGaussian", "check_density"]
+__all__ = ["Clipped", "Density", "Huber", "LogCosh", "Piecewise", "Student", "TwoGaussian", "check_density"]

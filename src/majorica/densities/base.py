@@ -23,7 +23,10 @@ import numpy.typing as npt
 Array = npt.NDArray[np.floating]
 
 #: Kernel codes: which formula a compiled kernel runs for a component.
-CUSTOM, CLIPPED, LOGCOSH, STUDENT, TWO_GAUSSIAN = -1, 0, 1, 2, 3
+CUSTOM, CLIPPED, LOGCOSH, STUDENT, TWO_GAUSSIAN, PIECEWISE = -1, 0, 1, 2, 3, 4
+
+#: Numbers a compiled kernel reads about one component's density.
+SHAPE_LENGTH = 6
 
 
 class Density(ABC):
@@ -55,9 +58,9 @@ class Density(ABC):
         """:math:`G''(y)`."""
 
     @property
-    def shape(self) -> tuple[float, float, float]:
-        """Three numbers the compiled kernels read."""
-        return (0.0, 0.0, 0.0)
+    def shape(self) -> tuple[float, ...]:
+        """Up to `SHAPE_LENGTH` numbers the compiled kernels read."""
+        return ()
 
     @property
     def log_normaliser(self) -> float:

@@ -57,7 +57,7 @@ class Clipped(Density):
         return self.beta >= 0
 
     @property
-    def shape(self) -> tuple[float, float, float]:
+    def shape(self) -> tuple[float, ...]:
         """``(alpha, beta, d)``."""
         return (self.alpha, self.beta, self.d)
 

@@ -33,9 +33,9 @@ class Student(Density):
             )
 
     @property
-    def shape(self) -> tuple[float, float, float]:
-        """``(dof, 0, 0)``."""
-        return (self.dof, 0.0, 0.0)
+    def shape(self) -> tuple[float, ...]:
+        """``(dof,)``."""
+        return (self.dof,)
 
     @property
     def log_normaliser(self) -> float:

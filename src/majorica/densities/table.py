@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from majorica.densities.base import CUSTOM, Density
+from majorica.densities.base import CUSTOM, PIECEWISE, SHAPE_LENGTH, Density
+from majorica.densities.piecewise import KNOTS, Piecewise
 
 
 class Densities:
@@ -21,7 +22,27 @@ class Densities:
     """
 
     def __init__(self, members: Sequence[Density]) -> None:
-        self.members = tuple(members)
+        self.__dict__["members"] = tuple(members)
+
+    @classmethod
+    def piecewise(cls, slopes: npt.NDArray[np.float64], log_normalisers: npt.NDArray[np.float64]) -> Densities:
+        """Adaptive densities from their slopes ``(p, 5)`` and log normalisers, ready for the kernels at once."""
+        self = cls.__new__(cls)
+        intercepts = -np.cumsum(np.diff(slopes, axis=1) * KNOTS, axis=1)
+        heavy = (intercepts >= 0).all(axis=1)
+        flat = np.where(heavy, 0.0, slopes.max(axis=1))
+        self.__dict__.update(
+            codes=np.full(len(slopes), PIECEWISE, np.int64),
+            shapes=np.column_stack([slopes, flat]),
+            super_gaussian=heavy,
+            log_normalisers=log_normalisers.copy(),
+        )
+        return self
+
+    @cached_property
+    def members(self) -> tuple[Density, ...]:
+        """One density a component."""
+        return tuple(Piecewise(tuple(float(slope) for slope in shape[:5])) for shape in self.shapes)
 
     @classmethod
     def same(cls, density: Density, p: int) -> Densities:
@@ -29,7 +50,7 @@ class Densities:
         return cls([density] * p)
 
     def __len__(self) -> int:
-        return len(self.members)
+        return len(self.codes)
 
     def __iter__(self) -> Iterator[Density]:
         return iter(self.members)
@@ -45,7 +66,7 @@ class Densities:
         """The densities in another order."""
         return Densities([self.members[i] for i in order])
 
-    @property
+    @cached_property
     def compiled(self) -> bool:
         """Whether compiled kernels know every member's formula."""
         return bool((self.codes != CUSTOM).all())
@@ -57,8 +78,11 @@ class Densities:
 
     @cached_property
     def shapes(self) -> npt.NDArray[np.float64]:
-        """Shape parameters of each component ``(p, 3)``."""
-        return np.array([member.shape for member in self.members], dtype=np.float64).reshape(-1, 3)
+        """Shape parameters of each component ``(p, SHAPE_LENGTH)``, padded with zeros."""
+        out = np.zeros((len(self.members), SHAPE_LENGTH))
+        for i, member in enumerate(self.members):
+            out[i, : len(member.shape)] = member.shape
+        return out
 
     @cached_property
     def super_gaussian(self) -> npt.NDArray[np.bool_]:

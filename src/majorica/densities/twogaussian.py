@@ -30,9 +30,9 @@ class TwoGaussian(Density):
             raise ParameterError(f"twogaussian: m={self.m} must be a finite number >= 0")
 
     @property
-    def shape(self) -> tuple[float, float, float]:
-        """``(m, 0, 0)``."""
-        return (self.m, 0.0, 0.0)
+    def shape(self) -> tuple[float, ...]:
+        """``(m,)``."""
+        return (self.m,)
 
     @property
     def log_normaliser(self) -> float:

@@ -13,9 +13,9 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from majorica.densities.base import Density
+from majorica.densities.base import PIECEWISE, Density
 from majorica.densities.table import Densities
-from majorica.kernels.elementwise import majorizer, majorizer_rows, statistics_row
+from majorica.kernels.elementwise import majorizer, majorizer_rows, piecewise_row, statistics_row
 from majorica.statistics import F64, Moments, Statistics, pack_symmetric
 
 Array = npt.NDArray[np.floating]
@@ -34,7 +34,7 @@ def _centre(X, start, stop, mean, out):
 
 
 @nb.njit(nogil=True, cache=True)
-def _statistics(X, mean, B, codes, shapes, tile, loss, gradient, curvature, power, diagonal):
+def _statistics(X, mean, B, codes, shapes, tile, loss, gradient, curvature, power, diagonal, ramps):
     b, f = X.shape
     p = B.shape[0]
     for start in range(0, b, tile):
@@ -44,7 +44,10 @@ def _statistics(X, mean, B, codes, shapes, tile, loss, gradient, curvature, powe
         Y = np.dot(B, centred.T)
         score = np.empty_like(Y)
         for i in range(p):
-            sums = statistics_row(Y[i], score[i], codes[i], shapes[i])
+            if codes[i] == PIECEWISE:
+                sums = piecewise_row(Y[i], score[i], shapes[i], ramps[i])
+            else:
+                sums = statistics_row(Y[i], score[i], codes[i], shapes[i])
             loss[i] += sums[0]
             curvature[i] += sums[1]
             power[i] += sums[2]
@@ -60,7 +63,7 @@ def project(X: Array, mean: F64, B: F64) -> Array:
 def statistics(X: Array, mean: F64, B: F64, densities: Densities) -> Statistics:
     """Loss, relative gradient and Hessian entries of one block; two products a sample."""
     p = len(B)
-    total = Statistics(len(X), np.zeros(p), np.zeros((p, p)), np.zeros(p), np.zeros(p), np.zeros(p))
+    total = Statistics.zeros(p, len(X))
     _statistics(
         X,
         mean.astype(X.dtype),
@@ -73,6 +76,7 @@ def statistics(X: Array, mean: F64, B: F64, densities: Densities) -> Statistics:
         total.curvature,
         total.power,
         total.diagonal,
+        total.ramps,
     )
     return total
 
@@ -129,8 +133,8 @@ def row_moments(X: Array, mean: F64, K: F64, w: F64, density: Density) -> Moment
         mean.astype(X.dtype),
         np.ascontiguousarray(K, X.dtype),
         w.astype(X.dtype),
-        np.array([density.code]),
-        np.array([density.shape]),
+        Densities([density]).codes,
+        Densities([density]).shapes,
         tile_length(max(K.shape)),
         A,
         tilt,
@@ -160,9 +164,8 @@ def _gaps(Y, Y_new, Y_old, codes, shapes, out):
     for t in range(Y.shape[0]):
         for i in range(Y.shape[1]):
             y = Y[t, i]
-            a, b, d = shapes[i, 0], shapes[i, 1], shapes[i, 2]
-            w0, t0, r0 = majorizer(Y_old[t, i], codes[i], a, b, d)
-            w1, t1, r1 = majorizer(Y_new[t, i], codes[i], a, b, d)
+            w0, t0, r0 = majorizer(Y_old[t, i], codes[i], shapes[i])
+            w1, t1, r1 = majorizer(Y_new[t, i], codes[i], shapes[i])
             out[t, i] = 0.5 * (w0 - w1) * y * y - (t0 - t1) * y + (r0 - r1)
 
 
@@ -209,13 +212,13 @@ def _update_moments(Z, Y_new, Y_old, chosen, codes, shapes, flat, relative, scal
             continue
         taken = np.empty((m, k))
         weighted = np.empty((m, k))
-        code, a, bb, d, scale = codes[i], shapes[i, 0], shapes[i, 1], shapes[i, 2], scales[i]
+        code, shape, scale = codes[i], shapes[i], scales[i]
         w0, t0, r0 = 0.0, 0.0, 0.0
         for s in range(m):
             t = rows[s]
-            w1, t1, r1 = majorizer(Y_new[t, i], code, a, bb, d)
+            w1, t1, r1 = majorizer(Y_new[t, i], code, shape)
             if relative:
-                w0, t0, r0 = majorizer(Y_old[t, i], code, a, bb, d)
+                w0, t0, r0 = majorizer(Y_old[t, i], code, shape)
             offsets[i] += scale * (r1 - r0)
             if flat[i]:
                 for j in range(k):

@@ -12,10 +12,12 @@ import math
 import numba as nb
 import numpy as np
 
-from majorica.densities.base import CLIPPED, LOGCOSH, STUDENT
+from majorica.densities.base import CLIPPED, LOGCOSH, PIECEWISE, STUDENT
+from majorica.densities.piecewise import KNOTS
 
 FAST = {"reassoc", "contract", "nsz"}
 LOG2 = math.log(2.0)
+D1, D2, D3, D4 = (float(knot) for knot in KNOTS)
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
@@ -25,6 +27,42 @@ def _log_cosh(y):
         half = math.sinh(0.5 * size)
         return math.log1p(2 * half * half)
     return size + math.log1p(math.exp(-2 * size)) - LOG2
+
+
+@nb.njit(nogil=True, cache=True, fastmath=FAST)
+def piecewise_row(y, score, shape, ramps):
+    """Like :func:`statistics_row` for a piecewise-linear score; adds to `ramps` the sums of (abs(y) - knot)_+^2 / 2."""
+    kind = y.dtype.type
+    k0, k1, k2, k3, k4 = kind(shape[0]), kind(shape[1]), kind(shape[2]), kind(shape[3]), kind(shape[4])
+    j1, j2, j3, j4 = k1 - k0, k2 - k1, k3 - k2, k4 - k3
+    d1, d2, d3, d4 = kind(D1), kind(D2), kind(D3), kind(D4)
+    zero, half = kind(0), kind(0.5)
+    q1, q2, q3, q4, curvature, power, diagonal = zero, zero, zero, zero, zero, zero, zero
+    for t in range(y.size):
+        value = y[t]
+        size = abs(value)
+        square = value * value
+        t1, t2, t3, t4 = max(size - d1, zero), max(size - d2, zero), max(size - d3, zero), max(size - d4, zero)
+        beyond = j1 * t1 + j2 * t2 + j3 * t3 + j4 * t4
+        score[t] = k0 * value + (beyond if value > zero else -beyond)
+        second = k0
+        second += j1 if t1 > zero else zero
+        second += j2 if t2 > zero else zero
+        second += j3 if t3 > zero else zero
+        second += j4 if t4 > zero else zero
+        q1 += t1 * t1
+        q2 += t2 * t2
+        q3 += t3 * t3
+        q4 += t4 * t4
+        curvature += second
+        power += square
+        diagonal += second * square
+    ramps[0] += half * q1
+    ramps[1] += half * q2
+    ramps[2] += half * q3
+    ramps[3] += half * q4
+    loss = half * (k0 * power + j1 * q1 + j2 * q2 + j3 * q3 + j4 * q4)
+    return loss, curvature, power, diagonal
 
 
 @nb.njit(nogil=True, cache=True, fastmath=FAST)
@@ -85,8 +123,21 @@ def statistics_row(y, score, code, shape):
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
-def majorizer(y, code, a, b, d):
+def majorizer(y, code, shape):
     """Weight, tilt and offset of the majorizer that touches G at `y`."""
+    a, b, d = shape[0], shape[1], shape[2]
+    if code == PIECEWISE:
+        size = abs(y)
+        t1, t2, t3, t4 = max(size - D1, 0.0), max(size - D2, 0.0), max(size - D3, 0.0), max(size - D4, 0.0)
+        j1, j2, j3, j4 = b - a, d - b, shape[3] - d, shape[4] - shape[3]
+        psi = a * size + j1 * t1 + j2 * t2 + j3 * t3 + j4 * t4
+        loss = 0.5 * (a * size * size + j1 * t1 * t1 + j2 * t2 * t2 + j3 * t3 * t3 + j4 * t4 * t4)
+        flat = shape[5]
+        if flat > 0:
+            return flat, flat * y - (psi if y >= 0 else -psi), loss + (0.5 * flat * size - psi) * size
+        if size == 0:
+            return a, 0.0, 0.0
+        return psi / size, 0.0, loss - 0.5 * psi * size
     if code == CLIPPED:
         size = abs(y)
         inside = min(size, d)
@@ -114,7 +165,8 @@ def majorizer_rows(Y, codes, shapes, weights, tilts, offsets):
     kind = Y.dtype.type
     for i in range(Y.shape[0]):
         code = codes[i]
-        a, b, d = shapes[i, 0], shapes[i, 1], shapes[i, 2]
+        shape = shapes[i]
+        a, b, d = shape[0], shape[1], shape[2]
         total = 0.0
         if code == CLIPPED and b >= 0:
             for t in range(Y.shape[1]):
@@ -126,7 +178,7 @@ def majorizer_rows(Y, codes, shapes, weights, tilts, offsets):
             offsets[i] += 0.5 * b * total
         else:
             for t in range(Y.shape[1]):
-                w, slope, r = majorizer(np.float64(Y[i, t]), code, a, b, d)
+                w, slope, r = majorizer(np.float64(Y[i, t]), code, shape)
                 weights[i, t] = kind(w)
                 tilts[i, t] = kind(slope)
                 total += r

@@ -23,7 +23,7 @@ TILE = 256
 @nb.njit(nogil=True, cache=True)
 def _gap_row(y, old, new, code, shape, gap):
     """Decrease of the surrogate for each sample if its majorizer touched at `new` instead of `old`."""
-    a, b, d = shape[0], shape[1], shape[2]
+    b, d = shape[1], shape[2]
     kind = gap.dtype.type
     if code == CLIPPED and b >= 0:
         half_b, threshold = kind(0.5 * b), kind(d)
@@ -37,8 +37,8 @@ def _gap_row(y, old, new, code, shape, gap):
     else:
         for t in range(y.size):
             value = np.float64(y[t])
-            w0, t0, r0 = majorizer(np.float64(old[t]), code, a, b, d)
-            w1, t1, r1 = majorizer(np.float64(new[t]), code, a, b, d)
+            w0, t0, r0 = majorizer(np.float64(old[t]), code, shape)
+            w1, t1, r1 = majorizer(np.float64(new[t]), code, shape)
             gap[t] = kind(0.5 * (w0 - w1) * value * value - (t0 - t1) * value + (r0 - r1))
 
 
@@ -119,14 +119,14 @@ def move_components(Z, Y, chosen, codes, shapes, flat, scale, touch, moments, ti
     taken = np.empty((b, k), Z.dtype)
     weighted = np.empty((b, k), Z.dtype)
     for i in range(first, last):
-        code, a, beta, d = codes[i], shapes[i, 0], shapes[i, 1], shapes[i, 2]
+        code, shape = codes[i], shapes[i]
         m = 0
         for t in range(b):
             if not chosen[i, t]:
                 continue
             old, new = touch[t, i], touch.dtype.type(Y[i, t])
-            w1, t1, r1 = majorizer(np.float64(new), code, a, beta, d)
-            w0, t0, r0 = majorizer(np.float64(old), code, a, beta, d)
+            w1, t1, r1 = majorizer(np.float64(new), code, shape)
+            w0, t0, r0 = majorizer(np.float64(old), code, shape)
             touch[t, i] = new
             offsets[i] += scale * (r1 - r0)
             if flat[i] > 0:
@@ -201,11 +201,11 @@ def move_ledger(X, mean, K, W, before, codes, shapes, flat, scale, moments, tilt
         old = np.dot(before, Z)
         change = np.empty_like(new)
         for i in range(p):
-            code, a, beta, d = codes[i], shapes[i, 0], shapes[i, 1], shapes[i, 2]
+            code, shape = codes[i], shapes[i]
             total = 0.0
             for t in range(m):
-                w1, t1, r1 = majorizer(np.float64(new[i, t]), code, a, beta, d)
-                w0, t0, r0 = majorizer(np.float64(old[i, t]), code, a, beta, d)
+                w1, t1, r1 = majorizer(np.float64(new[i, t]), code, shape)
+                w0, t0, r0 = majorizer(np.float64(old[i, t]), code, shape)
                 change[i, t] = scale * ((t1 - t0) if flat[i] > 0 else (w1 - w0))
                 total += r1 - r0
             offsets[i] += scale * total

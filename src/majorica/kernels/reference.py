@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from majorica.densities.base import Density
+from majorica.densities.base import PIECEWISE, Density
+from majorica.densities.piecewise import KNOTS
 from majorica.densities.table import Densities
 from majorica.statistics import F64, Moments, Statistics, pack_symmetric
 
@@ -29,8 +30,10 @@ def statistics(X: Array, mean: F64, B: F64, densities: Densities) -> Statistics:
     """
     Y = project(X, mean, B).astype(np.float64)
     p = Y.shape[1]
-    score, curvature, loss = np.empty_like(Y), np.empty_like(Y), np.empty(p)
+    score, curvature, loss, ramps = np.empty_like(Y), np.empty_like(Y), np.empty(p), np.zeros((p, 4))
     for i, density in enumerate(densities):
+        if density.code == PIECEWISE:
+            ramps[i] = 0.5 * (np.maximum(np.abs(Y[:, i, None]) - KNOTS, 0.0) ** 2).sum(axis=0)
         loss[i] = density.loss(Y[:, i]).sum()
         score[:, i] = density.score(Y[:, i])
         curvature[:, i] = density.curvature(Y[:, i])
@@ -42,6 +45,7 @@ def statistics(X: Array, mean: F64, B: F64, densities: Densities) -> Statistics:
         curvature=curvature.sum(axis=0),
         power=square.sum(axis=0),
         diagonal=(curvature * square).sum(axis=0),
+        ramps=ramps,
     )
 
 

@@ -1,0 +1,193 @@
+"""Maximum-likelihood slopes of the adaptive densities, compiled.
+
+The density of :mod:`majorica.densities.piecewise` is an exponential family in
+its slopes k: a source's normalised loss is ``k . t + log Z(k)`` with t the
+sample means of five basis functions. That is convex in k, so a projected
+Newton method in a box finds the best slopes of a source from five numbers.
+
+Two nested families: the *coarse* one has two free numbers (slopes at the
+centre and in the tail, in between as the slopes of tanh), the *fine* one all
+five. Both contain the Gaussian.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba as nb
+import numpy as np
+
+from majorica.densities.piecewise import KNOTS
+
+SLOPE_MIN, SLOPE_MAX, TAIL_MIN = -30.0, 60.0, 1e-3
+#: Nats a source must gain for each extra slope, times log n / n, to leave the coarse family.
+GATE = 0.75
+
+_EDGES = np.concatenate([[0.0], KNOTS])
+
+
+def basis(size: np.ndarray) -> np.ndarray:
+    """The five basis functions at ``abs(y)``, ``(5, ...)``: G = sum of slopes times these."""
+    ramps = [0.5 * np.maximum(size - edge, 0.0) ** 2 for edge in _EDGES]
+    return np.stack([ramps[m] - (ramps[m + 1] if m < 4 else 0.0) for m in range(5)])
+
+
+def _inner_quadrature() -> tuple[np.ndarray, np.ndarray]:
+    x, w = np.polynomial.legendre.leggauss(24)
+    nodes = [0.5 * (high - low) * (x + 1) + low for low, high in zip(_EDGES[:-1], _EDGES[1:], strict=True)]
+    weights = [(high - low) * w for low, high in zip(_EDGES[:-1], _EDGES[1:], strict=True)]
+    return np.concatenate(nodes), np.log(np.concatenate(weights))
+
+
+def _tied() -> np.ndarray:
+    """Slopes of the coarse family: ``k = (centre, tail) @ TIED``, a piecewise-linear tanh in between."""
+    d = np.concatenate([_EDGES, [2 * KNOTS[-1]]])
+    tau = np.diff(np.tanh(d)) / np.diff(d)
+    share = (tau - tau[-1]) / (tau[0] - tau[-1])
+    return np.array([share, 1 - share])
+
+
+_INNER, _INNER_LOG_WEIGHTS = _inner_quadrature()
+_INNER_BASIS = np.ascontiguousarray(basis(_INNER).T)
+_TAIL_NODES, _TAIL_WEIGHTS = np.polynomial.legendre.leggauss(64)
+_TAIL_LOG_WEIGHTS = np.log(_TAIL_WEIGHTS)
+TIED = np.ascontiguousarray(_tied())
+FREE = np.eye(5)
+_D1, _D2, _D3, _D4 = (float(knot) for knot in KNOTS)
+
+
+@nb.njit(nogil=True, cache=True)
+def log_partition(k, mean, covariance):
+    """``log Z`` of slopes `k`; fills the model's mean and covariance of the basis."""
+    inner, tail = _INNER.size, _TAIL_NODES.size
+    total = inner + tail
+    B = np.empty((total, 5))
+    e = np.empty(total)
+    for a in range(inner):
+        value = 0.0
+        for m in range(5):
+            B[a, m] = _INNER_BASIS[a, m]
+            value += k[m] * B[a, m]
+        e[a] = _INNER_LOG_WEIGHTS[a] - value
+    score = k[0] * _D1 + k[1] * (_D2 - _D1) + k[2] * (_D3 - _D2) + k[3] * (_D4 - _D3)
+    slope = k[4]
+    if score >= 0:  # the tail falls from the last knot on: cut it 40 nats below
+        low, high = 0.0, 80.0 / (score + math.sqrt(score * score + 80.0 * slope))
+    else:  # it has a hump: nine standard deviations around it
+        width = 9.0 / math.sqrt(slope)
+        low, high = max(0.0, -score / slope - width), -score / slope + width
+    for a in range(tail):
+        s = low + 0.5 * (high - low) * (_TAIL_NODES[a] + 1)
+        size = _D4 + s
+        r0, r1, r2, r3, r4 = size * size, (size - _D1) ** 2, (size - _D2) ** 2, (size - _D3) ** 2, s * s
+        row = B[inner + a]
+        row[0] = 0.5 * (r0 - r1)
+        row[1] = 0.5 * (r1 - r2)
+        row[2] = 0.5 * (r2 - r3)
+        row[3] = 0.5 * (r3 - r4)
+        row[4] = 0.5 * r4
+        value = 0.0
+        for m in range(5):
+            value += k[m] * row[m]
+        e[inner + a] = math.log(high - low) + _TAIL_LOG_WEIGHTS[a] - value
+    top = e.max()
+    z = 0.0
+    for a in range(total):
+        e[a] = math.exp(e[a] - top)
+        z += e[a]
+    mean[:] = 0.0
+    covariance[:] = 0.0
+    for a in range(total):
+        for m in range(5):
+            mean[m] += e[a] / z * B[a, m]
+    for a in range(total):
+        share = e[a] / z
+        for m in range(5):
+            for l in range(m + 1):
+                covariance[m, l] += share * (B[a, m] - mean[m]) * (B[a, l] - mean[l])
+    for m in range(5):
+        for l in range(m):
+            covariance[l, m] = covariance[m, l]
+    return top + math.log(z)
+
+
+@nb.njit(nogil=True, cache=True)
+def fit_slopes(t, P, x, tolerance):
+    """Minimise ``k . t + log Z(k)`` over ``k = x @ P``, x in its box, by projected Newton from `x` (in place).
+
+    Returns the slopes, their loss and their log normaliser.
+    """
+    size = P.shape[0]
+    mean, covariance = np.empty(5), np.empty((5, 5))
+    low, high = np.full(size, SLOPE_MIN), np.full(size, SLOPE_MAX)
+    low[size - 1] = TAIL_MIN
+    for m in range(size):
+        x[m] = min(max(x[m], low[m]), high[m])
+    k = np.dot(P.T, x)
+    log_z = log_partition(k, mean, covariance)
+    value = np.dot(k, t) + log_z
+    for _ in range(60):
+        g = np.dot(P, t - mean)
+        H = np.dot(P, np.dot(covariance, P.T))
+        for m in range(size):
+            H[m, m] = H[m, m] * (1 + 1e-10) + 1e-14
+            if (x[m] <= low[m] and g[m] > 0) or (x[m] >= high[m] and g[m] < 0):
+                H[m, :] = 0.0
+                H[:, m] = 0.0
+                H[m, m] = 1.0
+                g[m] = 0.0
+        step = -np.linalg.solve(H, g)
+        if not -np.dot(g, step) > tolerance:
+            break
+        length, moved = 1.0, False
+        for _ in range(30):
+            trial = np.minimum(np.maximum(x + length * step, low), high)
+            k_trial = np.dot(P.T, trial)
+            log_z_trial = log_partition(k_trial, mean, covariance)
+            value_trial = np.dot(k_trial, t) + log_z_trial
+            if value_trial < value and value_trial <= value + 1e-4 * min(np.dot(g, trial - x), 0.0):
+                moved = True
+                break
+            length *= 0.4
+        if not moved:
+            break
+        x[:] = trial
+        k, log_z, value = k_trial, log_z_trial, value_trial
+    return k, value, log_z
+
+
+@nb.njit(nogil=True, cache=True)
+def best_shape(t, slopes, fine, allow_fine, n, tolerance):
+    """Best slopes of one source with basis means `t`, from its present `slopes`; coarse unless `fine` pays.
+
+    Returns slopes, loss, log normaliser and whether they are fine ones.
+    """
+    if fine:
+        k, value, log_z = fit_slopes(t, FREE, slopes.copy(), tolerance)
+        return k, value, log_z, True
+    start = np.array([slopes[0], slopes[4]])
+    k, value, log_z = fit_slopes(t, TIED, start, tolerance)
+    if allow_fine:
+        k_fine, value_fine, log_z_fine = fit_slopes(t, FREE, k.copy(), tolerance)
+        if value_fine < value - GATE * math.log(n) * 3 / n:
+            return k_fine, value_fine, log_z_fine, True
+    return k, value, log_z, False
+
+
+@nb.njit(nogil=True, cache=True)
+def refit(T, slopes, log_normalisers, fine, allow_fine, n, least):
+    """Refit every source from its basis means `T` (p, 5), in place; each changes only if it gains more than `least`.
+
+    Returns the gain of each source in nats.
+    """
+    p = T.shape[0]
+    gains = np.zeros(p)
+    for i in range(p):
+        before = np.dot(slopes[i], T[i]) + log_normalisers[i]
+        k, value, log_z, is_fine = best_shape(T[i], slopes[i], fine[i], allow_fine, n, 1e-3 / n)
+        if before - value > least:
+            gains[i] = before - value
+            slopes[i] = k
+            log_normalisers[i] = log_z
+            fine[i] = is_fine
+    return gains
