@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from majorica.engines.base import Engine, total
-from majorica.engines.threads import ThreadEngine, single_threaded_blas
+from majorica.engines.choose import engine_for
+from majorica.engines.threads import ThreadEngine, effective_n_jobs, single_threaded_blas
 
-__all__ = ["Engine", "ThreadEngine", "single_threaded_blas", "total"]
+__all__ = ["Engine", "ThreadEngine", "effective_n_jobs", "engine_for", "single_threaded_blas", "total"]

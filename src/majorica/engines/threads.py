@@ -107,13 +107,13 @@ def effective_n_jobs(n_jobs: int | None) -> int:
     """How many threads `n_jobs` means: None is the cores this process may use, 1 inside joblib or Dask workers."""
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if n_jobs is None:
-        return 1 if _inside_worker() else available
+        return 1 if inside_worker() else available
     if isinstance(n_jobs, bool) or int(n_jobs) != n_jobs or n_jobs == 0:
         raise ParameterError(f"n_jobs={n_jobs!r} must be None, a positive integer, or -1 for all cores")
     return int(n_jobs) if n_jobs > 0 else max(1, available + 1 + int(n_jobs))
 
 
-def _inside_worker() -> bool:
+def inside_worker() -> bool:
     """Whether this code runs inside a joblib or Dask worker, which already owns its core."""
     if os.environ.get("LOKY_WORKER") or os.environ.get("DASK_WORKER_NAME"):
         return True

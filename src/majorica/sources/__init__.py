@@ -226,7 +226,11 @@ def _open_format(kind: str, path: str, **options: Any) -> FileSource:
 
 
 def _from_list(x: list[Any] | tuple[Any, ...], layout: Layout | None) -> Source:
-    """A matrix of numbers, or blocks (2-D arrays, paths, sources) to join."""
+    """A matrix of numbers, or blocks (2-D arrays, paths, sources, delayed values) to join."""
+    if x and all(_is_a(item, "dask.delayed", "Delayed") for item in x):
+        from majorica.sources.dask import delayed_source
+
+        return delayed_source(x)
     is_block = [
         isinstance(item, os.PathLike | str) or str(getattr(item, "ndim", None)) == "2" or _is_source(item) for item in x
     ]
@@ -248,7 +252,8 @@ def _from_library(x: Any, layout: Layout | None, n_features: int | None, picks: 
         raise DataTypeError("Sparse data is not supported: centring makes it dense; pass x.toarray() if that fits.")
     if _is_a(x, "dask.delayed", "Delayed"):
         raise DataTypeError(
-            "A Delayed value has no known shape; pass dask.array.from_delayed(x, shape=..., dtype=...)."
+            "A Delayed value has no known shape; pass a list of delayed blocks, or "
+            "dask.array.from_delayed(x, shape=..., dtype=...)."
         )
     if _is_a(x, "mne.io", "BaseRaw"):
         from majorica.sources.mne import RawSource

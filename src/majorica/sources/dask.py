@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from majorica.errors import DataTypeError
+from majorica.errors import DataError, DataTypeError
 from majorica.sources.base import Array
 from majorica.sources.chunks import ChunkCache, bounds_of
 from majorica.sources.columns import pick_columns
@@ -35,9 +35,13 @@ class DaskSource(MatrixSource):
         Lazy, samples first, of dtype ``dtype``, each chunk all features wide.
         Engines that compute on a cluster work on this (or on
         :meth:`with_blocks`) instead of calling ``read``.
+    client : distributed.Client or None
+        Set by such engines, so that what is read here is cut on the workers.
     """
 
     kind = "Dask array"
+    #: The client whose workers compute what is read here; None for this machine's threads.
+    client: Any = None
 
     def __init__(self, array: Any, *, layout: Layout | None = None, names: Iterable[Any] | None = None) -> None:
         check_two_dimensional(array.shape)
@@ -66,7 +70,10 @@ class DaskSource(MatrixSource):
         return as_block(np.asarray(self.array.blocks[k].compute()), self.dtype)
 
     def _load(self, start: int, stop: int) -> Array:
-        return self._cache.read(start, stop)
+        if self.client is None:
+            return self._cache.read(start, stop)
+        # On a cluster the range is cut by the workers: a chunk may be larger than this machine's memory.
+        return np.asarray(self.client.compute(self.array[start:stop], sync=True))
 
     def close(self) -> None:
         """Forget the computed chunks."""
@@ -94,3 +101,28 @@ def dask_frame_source(frame: Any, *, picks: Sequence[Any] | None = None) -> Dask
         # One dtype for all columns, else every block would be of Python objects.
         array = frame.astype(float_dtype(*frame.dtypes)).to_dask_array(lengths=True)
     return DaskSource(array, names=list(frame.columns))
+
+
+def delayed_source(blocks: Sequence[Any]) -> DaskSource:
+    """A source of delayed 2-D blocks, one after the other; only their shapes and dtypes are computed here."""
+    import dask
+    import dask.array as da
+
+    with reading("list of delayed blocks", "a list of delayed blocks"):
+        described = dask.compute(*(dask.delayed(_describe)(block) for block in blocks))
+    for k, (shape, _) in enumerate(described):
+        if len(shape) != 2 or shape[1] != described[0][0][1]:
+            raise DataError(
+                f"Delayed blocks must be 2-D and of one width: block {k} has shape {shape}, "
+                f"block 0 has shape {described[0][0]}."
+            )
+    parts = [
+        da.from_delayed(block, shape=shape, dtype=dtype)
+        for block, (shape, dtype) in zip(blocks, described, strict=True)
+    ]
+    return DaskSource(da.concatenate(parts, axis=0))
+
+
+def _describe(block: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    array = np.asarray(block)
+    return array.shape, array.dtype
