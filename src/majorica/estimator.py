@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,14 +19,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from majorica.densities.base import Density
 from majorica.engines import Engine, ThreadEngine, single_threaded_blas
+from majorica.engines.threads import effective_n_jobs
 from majorica.errors import DataError, DataTypeError
-from majorica.fitting import Fitted, Options, fit_source
+from majorica.fitting import Fitted, fit_source
 from majorica.kernels import kernels_for
+from majorica.memory import make_plan
+from majorica.mergedmodels import merge_models
 from majorica.parameters import is_tabular, resolve
+from majorica.persistence import Checkpoint, load_model, save_model, warn_interrupted
+from majorica.persistence.onnx import transform_to_onnx
 from majorica.progress import showing_progress
 from majorica.solvers import StopReason
 from majorica.sources import Source, Stream, as_source, split_blocks
 from majorica.statistics import F64
+from majorica.streamfit import fit_stream
 from majorica.streaming import StreamFit, unit_variance
 
 Array = npt.NDArray[np.floating]
@@ -104,6 +114,9 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         Why the fit ended.
     densities_ : list of str
         Density of each component.
+    drift_ : float
+        After online fits and ``partial_fit``: how far the components turned
+        over about the last half-life; 0 for not at all.
 
     Examples
     --------
@@ -118,6 +131,9 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
     #: Where the HTML repr's link to the documentation goes.
     _doc_link_module = "majorica"
     _doc_link_template = "https://majorica.readthedocs.io/en/stable/api/"
+
+    _order: npt.NDArray[np.intp]  #: of the solver's rows, as published
+    _signs: F64
 
     def __init__(
         self,
@@ -163,7 +179,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         X: Any,
         y: Any = None,
         *,
-        checkpoint: str | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: float = 30.0,
         engine: Engine | None = None,
     ) -> Self:
@@ -173,34 +189,33 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         if solver == "auto":
             solver = "online" if isinstance(source, Stream) else "progressive"
         options = resolve(self, solver)
+        if isinstance(source, Stream) and solver != "online":
+            raise DataTypeError(
+                f"solver={solver!r} passes over the data many times, a stream can be read once; "
+                "use solver='online', or an array or file"
+            )
+        plan = make_plan(source, options, n_jobs=effective_n_jobs(self.n_jobs), memory_limit=self.memory_limit)
+        if self.verbose >= 2:
+            print(plan, file=sys.stderr)
         self.__dict__.pop("_stream", None)
         progress = showing_progress(options, n_samples=source.n_samples, verbose=self.verbose)
-        with single_threaded_blas(), progress as options:
+        held = nullcontext(None) if checkpoint is None else Checkpoint(checkpoint, checkpoint_every)
+        with single_threaded_blas(), held as keeper, progress as options:
             if solver == "online":
-                self._publish(self._fit_online(source, options))
-            elif isinstance(source, Stream):
-                raise DataTypeError(
-                    f"solver={solver!r} passes over the data many times, a stream can be read once; "
-                    "use solver='online', or an array or file"
-                )
+                session, fitted = fit_stream(source, options, checkpoint=keeper)
+                self._publish(fitted, session=session)
             else:
-                own = ThreadEngine(self.n_jobs) if engine is None else engine
+                assert not isinstance(source, Stream)
+                own = ThreadEngine(plan.n_jobs) if engine is None else engine
                 try:
-                    self._publish(fit_source(source, options, own))
+                    on_disk = plan.touch_on_disk
+                    self._publish(fit_source(source, options, own, checkpoint=keeper, touch_on_disk=on_disk))
                 finally:
                     if engine is None:
                         own.close()
+        if self.stop_reason_ == StopReason.INTERRUPTED.value:
+            warn_interrupted(self.trace_, checkpoint)
         return self
-
-    def _fit_online(self, source: Source | Stream, options: Options) -> Fitted:
-        session = StreamFit(options)
-        for _ in range(1 if isinstance(source, Stream) else int(options.max_iter)):
-            for X in _blocks_of(source):
-                session.update(X)
-        fitted = session.result()
-        if fitted is None:
-            raise DataError(f"the stream ended after {session.seen} sample(s); at least 2 are needed")
-        return fitted
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit to `X` and return its sources."""
@@ -213,20 +228,62 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         serves ``transform`` until they have come. After ``fit`` this goes on
         from the fitted model.
         """
-        first = not hasattr(self, "n_features_in_")
-        block = self._array(X, reset=first)
-        session: StreamFit | None = getattr(self, "_stream", None)
-        if session is None:
-            options = resolve(self, "online")
-            fitted: Fitted | None = getattr(self, "_fitted", None)
-            session = StreamFit(options) if fitted is None else StreamFit.from_model(fitted, options)
-        with single_threaded_blas():
-            session.update(block)
-            result = session.result()
+        if np.ndim(X) == 2 and len(X) == 0 and np.shape(X)[1] == getattr(self, "n_features_in_", np.shape(X)[1]):
+            return self
+        before = dict(vars(self))
+        try:
+            block = self._array(X, reset="n_features_in_" not in before)
+            session: StreamFit | None = getattr(self, "_stream", None)
+            if session is None:
+                session = self._new_session()
+            with single_threaded_blas():
+                session.update(block)
+                result = session.serve()
+        except Exception:
+            for name in set(vars(self)) - set(before):
+                delattr(self, name)
+            self.__dict__.update(before)
+            raise
         self._stream = session
         if result is not None:
-            self._publish(result, keep_order=True)
+            self._publish(result, session=session)
         return self
+
+    def _new_session(self) -> StreamFit:
+        """A stream that starts anew, or from the model fitted so far."""
+        options = resolve(self, "online")
+        fitted: Fitted | None = getattr(self, "_fitted", None)
+        if fitted is None:
+            return StreamFit.new(options)
+        self._order, self._signs = np.arange(len(fitted.W)), np.ones(len(fitted.W))
+        return StreamFit.from_model(fitted, options)
+
+    @classmethod
+    def merge(cls, models: Iterable[ICA]) -> ICA:
+        """One model of several that were fitted on disjoint data, as good as one fit of all of it.
+
+        Components are matched and the moments averaged by samples seen; the
+        parameters are those of the first. ``partial_fit`` goes on from it.
+        """
+        return merge_models(list(models))
+
+    # ---------------------------------------------------------------------- files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file that is safe to open, whole or not at all; callbacks are left out."""
+        check_is_fitted(self, "n_features_in_")
+        save_model(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, density: Density | None = None) -> ICA:
+        """The model saved at `path`; pass your own `density` again if it was fitted with one."""
+        loaded: ICA = load_model(cls, path, density=density)
+        return loaded
+
+    def to_onnx(self) -> Any:
+        """``transform`` as an ONNX model: input ``X``, output ``sources``, float32."""
+        check_is_fitted(self, "components_")
+        return transform_to_onnx(self.mean_, self.components_)
 
     # ------------------------------------------------------------ using the model
 
@@ -246,16 +303,18 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
     def _apply(self, X: Array) -> Array:
         if not np.isfinite(X).all():
             raise DataError("Input X contains NaN or infinity; drop or interpolate such samples first")
-        return (X - self.mean_.astype(X.dtype)) @ self.components_.T.astype(X.dtype)
+        now = vars(self).copy()  # one look: partial_fit in another thread replaces both at once
+        return (X - now["mean_"].astype(X.dtype)) @ now["components_"].T.astype(X.dtype)
 
     def inverse_transform(self, X: Any) -> Any:
         """Samples from their sources ``(n_samples, n_components)``."""
         check_is_fitted(self, "components_")
+        now = vars(self).copy()
         sources = np.asarray(X)
         if sources.ndim != 2 or sources.shape[1] != self.n_components_:
             raise DataError(f"sources have shape {sources.shape}; needed is (n_samples, {self.n_components_})")
         dtype = sources.dtype if sources.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-        return sources.astype(dtype) @ self.mixing_.T.astype(dtype) + self.mean_.astype(dtype)
+        return sources.astype(dtype) @ now["mixing_"].T.astype(dtype) + now["mean_"].astype(dtype)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-likelihood of `X` under the model, in input units (nats a sample)."""
@@ -316,34 +375,45 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
 
     # ----------------------------------------------------------------- publishing
 
-    def _publish(self, fitted: Fitted, *, keep_order: bool = False) -> None:
-        """Set the fitted attributes, components in canonical order and sign."""
+    def _publish(self, fitted: Fitted, *, session: StreamFit | None = None, keep_order: bool = False) -> None:
+        """Set the fitted attributes, components in canonical order and sign; all at once for other threads.
+
+        With `keep_order`, and for a stream that goes on (`session` is that of
+        the last call), order and signs stay.
+        """
         whitening = fitted.whitening
         scale = unit_variance(fitted.W, fitted.covariance)
         mixing = whitening.inverse @ np.linalg.inv(fitted.W)
         order, signs = canonical_order(mixing * scale)
-        if keep_order and len(getattr(self, "_order", ())) == len(order):
+        goes_on = session is not None and session is getattr(self, "_stream", None)
+        if (keep_order or goes_on) and len(getattr(self, "_order", ())) == len(order):
             order, signs = self._order, self._signs
-        self._order: npt.NDArray[np.intp] = order
-        self._signs: F64 = signs
         W = signs[:, None] * fitted.W[order]
         mixing, scale = mixing[:, order] * signs, scale[order]
-        fitted.W, fitted.densities = W, fitted.densities.take(order)
         factor = scale if self.whiten == "unit-variance" else np.ones_like(scale)
-        self._fitted = fitted
-        self.components_ = (W / factor[:, None]) @ whitening.matrix
-        self.mixing_ = mixing * factor
-        self.mean_ = whitening.mean
-        self.whitening_ = whitening.matrix
-        self.n_components_ = len(W)
-        self.rank_ = whitening.rank
-        self.n_iter_ = max(1, math.ceil(fitted.passes))
-        self.n_samples_seen_ = fitted.n_samples
-        self.loss_ = fitted.loss
-        self.trace_ = fitted.trace
-        self.converged_ = fitted.stop.converged
-        self.stop_reason_ = fitted.stop.value
-        self.densities_ = fitted.densities.names
+        fitted = replace(fitted, W=W, densities=fitted.densities.take(order))
+        published: dict[str, Any] = {
+            "_fitted": fitted,
+            "_order": order,
+            "_signs": signs,
+            "components_": (W / factor[:, None]) @ whitening.matrix,
+            "mixing_": mixing * factor,
+            "mean_": whitening.mean,
+            "whitening_": whitening.matrix,
+            "n_components_": len(W),
+            "rank_": whitening.rank,
+            "n_iter_": max(1, math.ceil(fitted.passes)),
+            "n_samples_seen_": fitted.n_samples,
+            "loss_": fitted.loss,
+            "trace_": fitted.trace,
+            "converged_": fitted.stop.converged,
+            "stop_reason_": fitted.stop.value,
+            "densities_": fitted.densities.names,
+        }
+        if session is not None:
+            published["_stream"] = session
+            published["drift_"] = session.drift.index(session.state.W) if session.state is not None else 0.0
+        self.__dict__.update(published)
         if fitted.stop is StopReason.MAX_ITER and not (self.tol == 0):
             warnings.warn(
                 f"ICA did not converge in {self.n_iter_} passes: {_achieved(fitted, self.tol)}; "

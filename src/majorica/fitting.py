@@ -12,9 +12,11 @@ from majorica.densities import Density, Huber, LogCosh, Student
 from majorica.densities.table import Densities
 from majorica.engines.base import Engine
 from majorica.errors import ParameterError
+from majorica.persistence.checkpoints import Checkpoint, identify
+from majorica.persistence.touch import TouchFile
 from majorica.problem import Problem, pass_block_length
 from majorica.solvers import Batch, Callback, Incremental, Online, Progressive, State, StopReason, Trace, drive
-from majorica.sources.base import Source, split_blocks
+from majorica.sources.base import Source, fingerprint, split_blocks
 from majorica.statistics import F64
 from majorica.whitening import Whitening, fit_whitening
 
@@ -39,6 +41,7 @@ class Options:
     w_init: npt.NDArray[np.floating] | None = None
     callbacks: tuple[Callback, ...] = ()
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
+    seed: str = "None"  #: what was given as random_state, in words
 
     def densities(self, p: int) -> Densities:
         """The densities at the start of a fit with `p` components."""
@@ -64,12 +67,12 @@ class Fitted:
     trace: npt.NDArray[np.void]
 
 
-def make_solver(options: Options) -> Progressive | Incremental | Batch:
-    """The finite-data solver of that name."""
+def make_solver(options: Options, touch: TouchFile | None = None) -> Progressive | Incremental | Batch:
+    """The finite-data solver of that name; `touch` keeps the memory of the incremental one on disk."""
     if options.solver == "progressive":
         return Progressive(tol=options.tol)
     if options.solver == "incremental":
-        return Incremental(q=options.n_updates, batch_size=options.batch_size, tol=options.tol)
+        return Incremental(q=options.n_updates, batch_size=options.batch_size, tol=options.tol, store=touch)
     return Batch(tol=options.tol)
 
 
@@ -92,17 +95,64 @@ def start_matrix(w_init: npt.NDArray[np.floating] | None, p: int) -> F64:
     return W
 
 
-def fit_source(source: Source, options: Options, engine: Engine) -> Fitted:
-    """Whiten, solve, and gather the result of a fit on finite data."""
+def fit_source(
+    source: Source,
+    options: Options,
+    engine: Engine,
+    *,
+    checkpoint: Checkpoint | None = None,
+    touch_on_disk: bool = False,
+) -> Fitted:
+    """Whiten, solve, and gather the result of a fit on finite data; goes on from `checkpoint` if it has one."""
     blocks = split_blocks(source.n_samples, pass_block_length(source.n_features))
-    whitening = fit_whitening(source, blocks, engine, n_components=options.n_components)
-    problem = Problem(source, whitening, engine, blocks)
-    solver = make_solver(options)
-    state: State = solver.init(
-        problem, start_matrix(options.w_init, problem.p), options.densities(problem.p), options.rng
+    touch = TouchFile(None if checkpoint is None else checkpoint.name) if touch_on_disk else None
+    solver = make_solver(options, touch)
+    resumed = None
+    if checkpoint is not None:
+        checkpoint.touch = touch
+        density = options.density if isinstance(options.density, Density) else None
+        resumed = checkpoint.resume({**identify(options), "data": fingerprint(source)}, density=density)
+    if resumed is None:
+        whitening = fit_whitening(source, blocks, engine, n_components=options.n_components)
+        problem = Problem(source, whitening, engine, blocks)
+        start = start_matrix(options.w_init, problem.p)
+        state: State = solver.init(problem, start, options.densities(problem.p), options.rng)
+        trace, seconds = Trace(), 0.0
+    else:
+        problem = Problem(source, resumed["whitening"], engine, blocks)
+        state, trace, seconds = resumed["state"], resumed["trace"], resumed["seconds"]
+    save = None if checkpoint is None else _saver(checkpoint, problem.whitening)
+    if save is not None and resumed is None:
+        save(state, trace, seconds)
+    drive(
+        solver,
+        problem,
+        state,
+        max_iter=options.max_iter,
+        callbacks=options.callbacks,
+        trace=trace,
+        after_step=save,
+        seconds=seconds,
     )
-    trace = drive(solver, problem, state, max_iter=options.max_iter, callbacks=options.callbacks)
+    if checkpoint is not None and state.stop is not StopReason.INTERRUPTED:
+        checkpoint.finish()
     return finish(problem, state, trace)
+
+
+def _saver(checkpoint: Checkpoint, whitening: Whitening) -> Callable[[State, Trace, float], None]:
+    """What the driver calls after each step: writes a checkpoint when it is time, or when the user interrupts."""
+
+    def save(state: State, trace: Trace, seconds: float) -> None:
+        stop = state.stop
+        if stop not in (None, StopReason.INTERRUPTED) or not (stop or checkpoint.due()):
+            return
+        state.stop = None  # a resumed fit goes on
+        try:
+            checkpoint.save({"whitening": whitening, "state": state, "trace": trace, "seconds": seconds})
+        finally:
+            state.stop = stop
+
+    return save
 
 
 def finish(problem: Problem, state: State, trace: Trace) -> Fitted:

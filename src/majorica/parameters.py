@@ -50,6 +50,7 @@ def resolve(ica: Any, solver: str) -> Options:
         w_init=None if ica.w_init is None else np.asarray(ica.w_init),
         callbacks=(callbacks,) if callable(callbacks) else tuple(callbacks),
         rng=generator(ica.random_state),
+        seed=seed_text(ica.random_state),
     )
 
 
@@ -63,6 +64,11 @@ def generator(random_state: Any) -> np.random.Generator:
         raise ParameterError(
             f"random_state={random_state!r} must be None, a non-negative integer, a Generator or a RandomState"
         ) from error
+
+
+def seed_text(random_state: Any) -> str:
+    """A seed in words; of a generator only its kind, as its state has moved on when a fit is resumed."""
+    return str(random_state) if isinstance(random_state, numbers.Integral) else type(random_state).__name__
 
 
 def check_number(

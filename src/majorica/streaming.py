@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from majorica.engines import ThreadEngine
 from majorica.errors import DataError
 from majorica.fitting import Fitted, Options, fit_source, make_online
+from majorica.merging import match_components, stationary_surrogate
 from majorica.problem import Problem
 from majorica.solvers import Step, StopReason, Trace
 from majorica.solvers.online import OnlineState
@@ -23,6 +25,44 @@ Array = npt.NDArray[np.floating]
 
 #: Samples the start is fitted on (paper, section 4.3).
 START_SAMPLES = 10_000
+#: Records of a stream's trace; once full, every other one is dropped.
+TRACE_RECORDS = 4096
+
+
+@dataclass
+class ThinningTrace(Trace):
+    """A trace of bounded size: the latest steps all, earlier ones ever more thinly."""
+
+    def append(self, record: tuple[float, float, int, float, float]) -> None:
+        """Add one record."""
+        if self.length == TRACE_RECORDS:
+            self.records = self.records[1::2].copy()
+            self.length //= 2
+        super().append(record)
+
+
+@dataclass
+class Drift:
+    """How far the unmixing moved over about the last half-life (half of the stream, if nothing is forgotten)."""
+
+    older: F64 | None = None  #: W one to two half-lives ago
+    newer: F64 | None = None
+    turned: int = 0  #: samples seen when `newer` was taken
+
+    def update(self, W: F64, seen: int, half_life: float | None) -> None:
+        """Look at the unmixing after `seen` samples."""
+        if self.newer is None:
+            self.older, self.newer, self.turned = W.copy(), W.copy(), seen
+        elif seen - self.turned >= (seen / 2 if half_life is None else half_life):
+            self.older, self.newer, self.turned = self.newer, W.copy(), seen
+
+    def index(self, W: F64) -> float:
+        """Size of the rows' turn, the rows' own scales apart; 0 for none, about 1 for strangers."""
+        if self.older is None:
+            return 0.0
+        turn = W @ np.linalg.inv(self.older)
+        turn /= np.linalg.norm(turn, axis=1, keepdims=True)
+        return float(np.sqrt(np.mean(np.sum(turn**2, axis=1) - np.diag(turn) ** 2).clip(0)))
 
 
 @dataclass
@@ -31,28 +71,39 @@ class StreamFit:
 
     Until `START_SAMPLES` have come, they are kept and a provisional model is
     fitted on them, again each time they have doubled. From then on nothing
-    of the stream is kept.
+    of the stream is kept. Rows keep their identity: component i of one
+    result is component i of the next.
     """
 
-    options: Options
+    options: Options = field(default_factory=Options, metadata={"checkpoint": False})
+    rng: np.random.Generator = field(default_factory=np.random.default_rng)
+    total: int | None = None  #: samples in a pass, None for streams without an end
     buffer: list[Array] = field(default_factory=list)
     buffered: int = 0
     provisional: Fitted | None = None
     fitted_at: int = 0  #: samples the provisional model was fitted on
     whitening: Whitening | None = None
     state: OnlineState | None = None
-    trace: Trace = field(default_factory=Trace)
-    started: float = field(default_factory=time.perf_counter)
+    trace: ThinningTrace = field(default_factory=ThinningTrace)
+    elapsed: float = 0.0  #: seconds spent learning
     stopped: bool = False  #: a callback asked to stop
+    drift: Drift = field(default_factory=Drift)
 
     @classmethod
-    def from_model(cls, fitted: Fitted, options: Options) -> StreamFit:
-        """Go on from a model fitted on finite data."""
-        session = cls(options)
+    def new(cls, options: Options, total: int | None = None) -> Self:
+        """A fit that has seen nothing."""
+        return cls(options=options, rng=options.rng, total=total)
+
+    @classmethod
+    def from_model(cls, fitted: Fitted, options: Options) -> Self:
+        """Go on from a model fitted on finite data, which weighs as much as its samples did."""
+        session = cls.new(options)
+        surrogate = stationary_surrogate(fitted.W, fitted.covariance, fitted.densities)
         session.whitening = fitted.whitening
-        surrogate = Surrogate.start(fitted.covariance, fitted.densities)
         session.state = make_online(options).init(fitted.W, fitted.densities, surrogate, fitted.n_samples, options.rng)
+        session.state.loss = fitted.loss
         session.provisional = fitted
+        session.drift.update(fitted.W, fitted.n_samples, options.half_life)
         return session
 
     @property
@@ -61,41 +112,73 @@ class StreamFit:
         return self.buffered if self.state is None else self.state.seen
 
     def update(self, X: Array) -> None:
-        """Learn from samples ``(b, f)``; raises DataError before anything has changed if they are not finite."""
-        if not np.isfinite(X).all():
-            row, column = (int(v) for v in np.argwhere(~np.isfinite(X))[0])
-            raise DataError(
-                f"Input X contains NaN or infinity at sample {row} of this block, feature {column}; "
-                "the block was not used, go on with the next one"
-            )
+        """Learn from samples ``(b, f)``; if they cannot be used, DataError is raised and nothing has changed."""
+        self._check(X)
+        began, before = time.perf_counter(), self.elapsed
         while len(X) and not self.stopped:
             if self.state is None:
                 taken = X[: START_SAMPLES - self.buffered]
-                self.buffer.append(np.array(taken))
-                self.buffered += len(taken)
+                self._keep(taken)
                 X = X[len(taken) :]
-                if self.buffered == START_SAMPLES:
-                    self.start()
             else:
                 size = self.options.batch_size
                 self._learn(X[:size])
                 X = X[size:]
+            self.elapsed = before + time.perf_counter() - began
 
-    def start(self) -> None:
-        """Fit the samples so far with the default solver and hand over to the online one."""
-        with_engine = ThreadEngine(1)
-        source = ArraySource(np.concatenate(self.buffer))
-        options = replace(self.options, solver="progressive", tol=None, max_iter=500, callbacks=())
-        fitted = fit_source(source, options, with_engine)
-        problem = Problem(source, fitted.whitening, with_engine)
-        surrogate = Surrogate.from_moments(problem.moments(fitted.W, fitted.densities), problem.covariance)
-        self.state = make_online(self.options).init(
-            fitted.W, fitted.densities, surrogate, source.n_samples, self.options.rng
+    def _check(self, X: Array) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            fine = np.isfinite(np.einsum("ij,ij->", X, X, dtype=np.float64))
+            if fine and self.whitening is not None:
+                Z = (X - self.whitening.mean) @ self.whitening.matrix.T
+                fine = np.isfinite(np.einsum("ij,ij->", Z, Z))
+        if fine:
+            return
+        bad = np.argwhere(~np.isfinite(X))
+        if not len(bad):
+            raise DataError(
+                "Input X is finite but its squares overflow; the block was not used, rescale it or drop its outliers"
+            )
+        raise DataError(
+            f"Input X contains NaN or infinity at sample {bad[0][0]} of this block, feature {bad[0][1]}; "
+            "the block was not used, go on with the next one"
         )
+
+    def _keep(self, X: Array) -> None:
+        """Keep samples for the start; the block that completes them is let go of if they allow no model."""
+        self.buffer.append(np.array(X))
+        self.buffered += len(X)
+        if self.buffered < START_SAMPLES:
+            return
+        try:
+            self._start()
+        except DataError:
+            self.buffered -= len(self.buffer.pop())
+            raise
+
+    def _start(self) -> None:
+        """Fit the samples so far with the default solver and hand over to the online one."""
+        engine = ThreadEngine(1)
+        source = ArraySource(np.concatenate(self.buffer))
+        fitted = self._aligned(fit_source(source, self._start_options(self.rng), engine))
+        problem = Problem(source, fitted.whitening, engine)
+        surrogate = Surrogate.from_moments(problem.moments(fitted.W, fitted.densities), problem.covariance)
+        self.state = make_online(self.options).init(fitted.W, fitted.densities, surrogate, source.n_samples, self.rng)
         self.whitening, self.provisional = fitted.whitening, fitted
         self.state.loss = fitted.loss
-        self._record(source.n_samples)
         self.buffer.clear()
+        self._record(source.n_samples)
+
+    def _start_options(self, rng: np.random.Generator) -> Options:
+        return replace(self.options, solver="progressive", tol=None, max_iter=500, callbacks=(), rng=rng)
+
+    def _aligned(self, fitted: Fitted) -> Fitted:
+        """`fitted` with its rows in the order and signs of the last provisional model."""
+        last = self.provisional
+        if last is None or last.W.shape != fitted.W.shape:
+            return fitted
+        order, signs = match_components(fitted.W @ fitted.whitening.matrix, last.whitening.inverse, last.W)
+        return replace(fitted, W=signs[:, None] * fitted.W[order], densities=fitted.densities.take(order))
 
     def _learn(self, X: Array) -> None:
         assert self.state is not None
@@ -107,15 +190,24 @@ class StreamFit:
     def _record(self, samples: int) -> None:
         state = self.state
         assert state is not None
-        record = (float(state.seen), time.perf_counter() - self.started, samples, state.loss, np.nan)
+        self.drift.update(state.W, state.seen, self.options.half_life)
+        state.passes = 1.0 if self.total is None else state.seen / self.total
+        record = (state.passes, self.elapsed, samples, state.loss, np.nan)
         self.trace.append(record)
         if self.options.callbacks:
             step = Step(*record, unmixing=state.W.copy(), densities=state.densities, state=state)
             answers = [callback(step) for callback in self.options.callbacks]
             self.stopped |= any(answer is True for answer in answers)
 
-    def result(self) -> Fitted | None:
-        """The model so far; None while there are too few samples for one."""
+    def serve(self) -> Fitted | None:
+        """The model so far, or the last one there was; None while the samples allow none."""
+        try:
+            return self.result()
+        except DataError:
+            return self.provisional
+
+    def result(self) -> Fitted:
+        """The model of all samples so far; raises DataError if they allow none."""
         if self.state is None:
             return self._provisional_result()
         whitening, state = self.whitening, self.state
@@ -124,25 +216,24 @@ class StreamFit:
         centred = replace(whitening, mean=whitening.mean + whitening.inverse @ state.shift)
         return Fitted(
             whitening=centred,
-            W=state.W,
+            W=state.W.copy(),
             densities=state.densities,
-            covariance=state.surrogate.covariance,
+            covariance=state.surrogate.covariance.copy(),
             loss=state.loss,
-            passes=1.0,
+            passes=1.0 if self.total is None else state.seen / self.total,
             n_samples=state.seen,
             stop=StopReason.CALLBACK if self.stopped else StopReason.STREAM_END,
             gradient=np.nan,
             trace=self.trace.array(),
         )
 
-    def _provisional_result(self) -> Fitted | None:
+    def _provisional_result(self) -> Fitted:
         if self.buffered < 2:
-            return self.provisional
+            raise DataError(f"the stream gave n_samples={self.buffered} so far; at least 2 samples are needed")
         if self.provisional is None or self.buffered >= 2 * self.fitted_at:
             source = ArraySource(np.concatenate(self.buffer))
-            rng = np.random.default_rng(self.buffered)
-            options = replace(self.options, solver="progressive", tol=None, max_iter=500, callbacks=(), rng=rng)
-            self.provisional = fit_source(source, options, ThreadEngine(1))
+            options = self._start_options(np.random.default_rng(self.buffered))
+            self.provisional = self._aligned(fit_source(source, options, ThreadEngine(1)))
             self.fitted_at = self.buffered
         return replace(self.provisional, n_samples=self.buffered, stop=StopReason.STREAM_END)
 

@@ -123,12 +123,15 @@ def drive(
     callbacks = tuple(callbacks)
     state.burst = 1 if callbacks else BURST
     started = time.perf_counter() - seconds
+    within = False
     try:
         while state.stop is None:
             if state.passes >= max_iter:
                 state.stop = StopReason.MAX_ITER
                 break
+            within = True
             solver.step(problem, state)
+            within = False
             elapsed = time.perf_counter() - started
             for passes, loss in state.skipped:
                 trace.append((passes, elapsed, state.n_samples, loss, np.nan))
@@ -144,6 +147,6 @@ def drive(
                 after_step(state, trace, elapsed)
     except KeyboardInterrupt:
         state.stop = StopReason.INTERRUPTED
-        if after_step is not None:
+        if after_step is not None and not within:  # half a step would not resume to the same bits
             after_step(state, trace, time.perf_counter() - started)
     return trace

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,18 @@ from majorica.statistics import F64, invert
 from majorica.surrogate import Surrogate
 
 Selection = Literal["greedy", "random"]
+
+
+class TouchStore(Protocol):
+    """Keeps the memory elsewhere, and is told before it changes."""
+
+    def allocate(self, shape: tuple[int, int]) -> npt.NDArray[np.float32]:
+        """Memory of that shape, all zero."""
+        ...
+
+    def before_change(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """These ranges of samples may change next."""
+        ...
 
 
 @dataclass
@@ -53,6 +66,7 @@ class Incremental:
     tol: float | None = None
     selection: Selection = "greedy"
     iterations: int = 3  #: conjugate-gradient iterations a row
+    store: TouchStore | None = None  #: where the memory lies if not in RAM
 
     def init(self, problem: Problem, W: F64, densities: Densities, rng: np.random.Generator) -> IncrementalState:
         """All majorizers touch at 0, a valid bound whose moments are ``w(0) C``."""
@@ -65,7 +79,7 @@ class Incremental:
             n_samples=n,
             inverse=invert(W),
             surrogate=Surrogate.start(problem.covariance, densities),
-            touch=None if full else np.zeros((n, p), np.float32),
+            touch=None if full else self._allocate((n, p)),
             ledger=np.zeros((blocks, p, p)) if full else None,
             rng=rng,
         )
@@ -83,6 +97,9 @@ class Incremental:
         if state.position == 0:
             state.order = state.rng.permutation(-(-problem.n // self.batch_size))
             state.pass_start = state.loss
+        if self.store is not None:
+            numbers = state.order[state.position : state.position + state.burst].tolist()
+            self.store.before_change((i * self.batch_size, min((i + 1) * self.batch_size, problem.n)) for i in numbers)
         if state.ledger is None and problem.kernels(state.densities).__name__.endswith("compiled"):
             losses = run_compiled(self, problem, state)
         else:
@@ -99,6 +116,9 @@ class Incremental:
             state.position = 0
             state.passes = float(round(state.passes))
             self._check(problem, state)
+
+    def _allocate(self, shape: tuple[int, int]) -> npt.NDArray[np.float32]:
+        return np.zeros(shape, np.float32) if self.store is None else self.store.allocate(shape)
 
     def _step_plain(self, problem: Problem, state: IncrementalState) -> float:
         """One mini-batch through the kernels one by one: the ledger form, and densities only Python knows."""

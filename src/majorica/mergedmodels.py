@@ -1,0 +1,69 @@
+"""``ICA.merge``: fitted estimators into one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from majorica.errors import ParameterError
+from majorica.fitting import Fitted, make_online
+from majorica.merging import Part, merge_parts, stationary_surrogate
+from majorica.parameters import resolve
+from majorica.streaming import StreamFit
+
+
+def merge_models(models: Sequence[Any]) -> Any:
+    """One estimator of several that were fitted on disjoint data; parameters, order and signs are the first's."""
+    if not models:
+        raise ParameterError("merge needs at least one fitted model")
+    for model in models:
+        check_is_fitted(model, "components_")
+        if model.n_features_in_ != models[0].n_features_in_:
+            raise ParameterError(
+                f"models of {models[0].n_features_in_} and {model.n_features_in_} features cannot be merged"
+            )
+    first = models[0]
+    parts = [_part(model) for model in models]
+    merged = merge_parts(parts)
+    out = clone(first)
+    options = resolve(out, "online")
+    session = StreamFit.new(options)
+    session.whitening = merged.whitening
+    session.state = make_online(options).init(merged.W, merged.densities, merged.surrogate, merged.seen, session.rng)
+    weights = np.array([part.weight for part in parts])
+    session.state.loss = float(weights @ [model.loss_ for model in models] / weights.sum())
+    session.trace.append((1.0, 0.0, merged.seen, session.state.loss, np.nan))
+    session.drift.update(merged.W, merged.seen, options.half_life)
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(first, name):
+            setattr(out, name, getattr(first, name))
+    if _session(first) is None:  # the first part's rows are in published order already
+        out._order, out._signs = np.arange(len(merged.W)), np.ones(len(merged.W))
+    else:
+        out._order, out._signs = first._order, first._signs
+    out._publish(session.result(), session=session, keep_order=True)
+    return out
+
+
+def _session(model: Any) -> StreamFit | None:
+    """The model's stream, if it is past its start."""
+    session: StreamFit | None = vars(model).get("_stream")
+    return session if session is not None and session.state is not None else None
+
+
+def _part(model: Any) -> Part:
+    fitted: Fitted = model._fitted
+    session = _session(model)
+    if session is None:
+        surrogate = stationary_surrogate(fitted.W, fitted.covariance, fitted.densities)
+        return Part(fitted.whitening, fitted.W, fitted.densities, surrogate, fitted.n_samples, fitted.n_samples)
+    state, half_life = session.state, session.options.half_life
+    assert state is not None
+    assert state.surrogate is not None
+    remembered = state.seen if half_life is None else min(state.seen, half_life / math.log(2))
+    return Part(fitted.whitening, state.W, state.densities, state.surrogate, state.seen, remembered)

@@ -1,0 +1,161 @@
+"""Models of disjoint data into one: components matched, moments brought to one basis and averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from majorica.densities.base import Density
+from majorica.densities.table import Densities
+from majorica.errors import ParameterError
+from majorica.statistics import F64, invert
+from majorica.surrogate import Surrogate
+from majorica.whitening import Whitening
+
+
+@dataclass
+class Part:
+    """One model that goes into a merge."""
+
+    whitening: Whitening  #: mean included
+    W: F64
+    densities: Densities
+    surrogate: Surrogate  #: in this part's own whitened coordinates
+    seen: int  #: samples seen
+    weight: float  #: samples it still remembers
+
+
+@dataclass
+class Merged:
+    """The merged model, in the whitened coordinates of the first part."""
+
+    whitening: Whitening
+    W: F64
+    densities: Densities
+    surrogate: Surrogate
+    seen: int
+
+
+def merge_parts(parts: Sequence[Part], *, sweeps: int = 30) -> Merged:
+    """Average the surrogates of models fitted on disjoint data and minimise the average.
+
+    Each part's surrogate lies above its own data's loss, so the average,
+    weighted by samples, lies above that of all data. Cost p^4 a part.
+    """
+    first = parts[0]
+    weights = np.array([part.weight for part in parts])
+    weights = weights / weights.sum()
+    mean = sum(w * part.whitening.mean for w, part in zip(weights, parts, strict=True))
+    moved = [first.surrogate] + [_into_basis(part, first) for part in parts[1:]]
+    sums = [np.zeros_like(a) for a in (moved[0].moments, moved[0].tilts, moved[0].offsets, moved[0].covariance)]
+    for weight, part, surrogate in zip(weights, parts, moved, strict=True):
+        shift = first.whitening.matrix @ (part.whitening.mean - mean)
+        covariance = surrogate.covariance + np.outer(shift, shift)
+        for sum_, a in zip(sums, (surrogate.moments, surrogate.tilts, surrogate.offsets, covariance), strict=True):
+            sum_ += weight * a
+    surrogate = Surrogate(sums[0], sums[1], sums[2], sums[3])
+    _settle_densities(first.densities, surrogate)
+    W = first.W.copy()
+    inverse = invert(W)
+    for _ in range(sweeps):
+        before = W.copy()
+        surrogate.minimise(W, inverse, first.densities, iterations=10)
+        if np.abs(W - before).max() <= 1e-12 * np.abs(W).max():
+            break
+    whitening = Whitening(
+        mean, first.whitening.matrix, first.whitening.inverse, first.whitening.rank, first.whitening.variance
+    )
+    return Merged(whitening, W, first.densities, surrogate, sum(part.seen for part in parts))
+
+
+def _settle_densities(densities: Densities, surrogate: Surrogate) -> None:
+    """Sub-Gaussian rows share the covariance, as the M-step expects."""
+    for i in np.flatnonzero(~densities.super_gaussian):
+        surrogate.moments[i] = _weight_at_zero(densities[int(i)]) * surrogate.covariance
+
+
+def _into_basis(part: Part, first: Part) -> Surrogate:
+    """A part's surrogate in the coordinates, row order and signs of the first one."""
+    if part.whitening.matrix.shape != first.whitening.matrix.shape:
+        raise ParameterError(
+            f"models of shapes {first.whitening.matrix.shape} and {part.whitening.matrix.shape} "
+            "(components, features) cannot be merged; fit them with one n_components"
+        )
+    back = first.whitening.inverse @ (first.whitening.matrix @ part.whitening.inverse)
+    scale = np.abs(part.whitening.inverse).max(axis=1, keepdims=True)
+    scale[scale == 0] = 1.0
+    if np.abs((back - part.whitening.inverse) / scale).max() > 1e-3:
+        raise ParameterError(
+            "the models span different subspaces of the features and cannot be merged; "
+            "keep all components, or fit both on one reduction"
+        )
+    T = first.whitening.matrix @ part.whitening.inverse
+    order, signs = match_components(part.W @ part.whitening.matrix, first.whitening.inverse, first.W)
+    W = signs[:, None] * part.W[order]
+    chosen = part.densities.take(order)
+    fresh = stationary_surrogate(W, part.surrogate.covariance, first.densities)
+    source = part.surrogate
+    out = Surrogate(fresh.moments, fresh.tilts, fresh.offsets, source.covariance)
+    for i, j in enumerate(order):
+        if chosen[i] == first.densities[i]:  # otherwise the part's moments are of another density: use the model's own
+            out.moments[i], out.offsets[i] = source.moments[j], source.offsets[j]
+            out.tilts[i] = signs[i] * source.tilts[j]
+    return Surrogate(T @ out.moments @ T.T, out.tilts @ T.T, out.offsets, T @ out.covariance @ T.T)
+
+
+def match_components(B: F64, inverse: F64, W: F64) -> tuple[npt.NDArray[np.intp], F64]:
+    """Order and signs that turn the rows of the unmixing `B` ``(k, f)`` into those of the model ``W``.
+
+    `inverse` ``(f, k)`` takes the model's whitened coordinates to features.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    turn = B @ inverse @ np.linalg.inv(W)  # rows of B as combinations of the model's sources
+    turn /= np.linalg.norm(turn, axis=1, keepdims=True)
+    _, order = linear_sum_assignment(-np.abs(turn).T)
+    signs = np.where(turn[order, np.arange(len(order))] < 0, -1.0, 1.0)
+    return order, signs
+
+
+def stationary_surrogate(W: F64, covariance: F64, densities: Densities) -> Surrogate:
+    """The surrogate of independent sources that is minimal at `W`, for models whose data is gone.
+
+    In source coordinates the moments of independent sources are diagonal:
+    ``E[w_i] E[y_j^2]``, and ``E[w_i y_i^2] = 1`` at a minimum. ``E[w_i]`` is
+    that of the density itself: it weighs directions, the minimiser does not
+    depend on it.
+    """
+    p = len(W)
+    inverse = invert(W)
+    power = np.einsum("ij,jk,ik->i", W, covariance, W)
+    moments, tilts, offsets = np.empty((p, p, p)), np.zeros((p, p)), np.zeros(p)
+    means: dict[Density, tuple[float, float]] = {}
+    for i, density in enumerate(densities):
+        if density not in means:
+            means[density] = _density_means(density)
+        weight, offsets[i] = means[density]
+        if density.super_gaussian:
+            diagonal = weight * power
+            diagonal[i] = 1.0
+            moments[i] = (inverse * diagonal) @ inverse.T
+        else:
+            moments[i] = _weight_at_zero(density) * covariance
+            tilts[i] = moments[i] @ W[i] - inverse[:, i]
+    return Surrogate(moments, tilts, offsets, covariance.copy())
+
+
+def _weight_at_zero(density: Density) -> float:
+    return float(density.weight(np.zeros(1))[0])
+
+
+def _density_means(density: Density) -> tuple[float, float]:
+    """``E[w(y)]`` and ``E[r(y)]`` for y of that density, by the trapezoidal rule."""
+    y = np.linspace(0.0, 40.0, 8001)
+    mass = np.exp(-density.loss(y) + float(density.loss(np.zeros(1))[0]))
+    total = np.trapezoid(mass, y)
+    return float(np.trapezoid(mass * density.weight(y), y) / total), float(
+        np.trapezoid(mass * density.offset(y), y) / total
+    )

@@ -1,0 +1,107 @@
+"""``fit`` with the online solver: a finite source pass by pass, or a stream until it ends, resumable."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from majorica.densities.base import Density
+from majorica.fitting import Fitted, Options
+from majorica.persistence.checkpoints import Checkpoint, identify
+from majorica.solvers import StopReason
+from majorica.sources.base import Source, Stream, fingerprint
+from majorica.streaming import StreamFit
+
+Array = npt.NDArray[np.floating]
+
+#: Samples read from a finite source at a time; checkpoints fall between two such blocks.
+READ_SAMPLES = 10_000
+
+
+def fit_stream(
+    source: Source | Stream, options: Options, *, checkpoint: Checkpoint | None = None
+) -> tuple[StreamFit, Fitted]:
+    """Learn from all of `source`; the session can go on with ``partial_fit``.
+
+    A resumed stream is read again from its beginning and what was seen
+    already is skipped, so it must give the same samples again.
+    """
+    session = StreamFit.new(options, source.n_samples)
+    blocks: Iterator[Array] | None = None
+    if isinstance(source, Stream):
+        data, blocks = _peek(source)
+    else:
+        data = fingerprint(source)
+    if checkpoint is not None:
+        density = options.density if isinstance(options.density, Density) else None
+        resumed = checkpoint.resume({**identify(options), "data": data}, density=density)
+        if resumed is not None:
+            session = resumed["session"]
+            session.options = replace(options, rng=session.rng)
+    if isinstance(source, Stream):
+        assert blocks is not None
+        blocks = _after(blocks, session.seen)
+    else:
+        blocks = _passes(source, session.seen, int(options.max_iter))
+    interrupted = _learn(session, blocks, checkpoint)
+    fitted = session.result()
+    if interrupted:
+        return session, replace(fitted, stop=StopReason.INTERRUPTED)
+    if checkpoint is not None:
+        checkpoint.finish()
+    return session, fitted
+
+
+def _learn(session: StreamFit, blocks: Iterator[Array], checkpoint: Checkpoint | None) -> bool:
+    """Learn from all blocks, with a checkpoint now and then; True if the user interrupted."""
+    within = False
+    try:
+        for X in blocks:
+            within = True
+            session.update(X)
+            within = False
+            if session.stopped:
+                break
+            if checkpoint is not None and checkpoint.due():
+                checkpoint.save({"session": session})
+    except KeyboardInterrupt:
+        if session.seen < 2:
+            raise
+        if checkpoint is not None and not within:
+            checkpoint.save({"session": session})
+        return True
+    return False
+
+
+def _passes(source: Source, seen: int, passes: int) -> Iterator[Array]:
+    """Blocks of `passes` passes over `source`, from where `seen` samples have been seen on."""
+    n = source.n_samples
+    while seen < passes * n:
+        start = seen % n
+        stop = min((start // READ_SAMPLES + 1) * READ_SAMPLES, n)
+        yield source.read(start, stop)
+        seen += stop - start
+
+
+def _peek(stream: Stream) -> tuple[str, Iterator[Array]]:
+    """A digest of the stream's first samples, and its blocks with these still among them."""
+    blocks = iter(stream)
+    first = next(blocks, None)
+    if first is None:
+        return "empty stream", iter(())
+    digest = hashlib.sha256(f"{stream.n_features} {stream.dtype}".encode())
+    digest.update(np.ascontiguousarray(first[:64]).tobytes())
+    return digest.hexdigest()[:32], chain([first], blocks)
+
+
+def _after(blocks: Iterator[Array], seen: int) -> Iterator[Array]:
+    """The blocks without their first `seen` samples."""
+    for X in blocks:
+        if seen < len(X):
+            yield X[seen:]
+        seen = max(0, seen - len(X))
