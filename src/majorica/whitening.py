@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +18,9 @@ from majorica.statistics import F64
 
 Array = npt.NDArray[np.floating]
 
-#: Eigenvalues of the correlation matrix below this times p times the largest are numerical dust.
-RANK_TOLERANCE = 1e-14
+#: Eigenvalues of the correlation matrix below this times p times the largest are numerical dust. Mixtures of
+#: condition 1e6 reach 1e-12; an average reference taken in float32 leaves 1e-14, in float64 nothing.
+RANK_TOLERANCE = {np.dtype(np.float64): 1e-15, np.dtype(np.float32): 1e-14}
 #: Below this ratio of eigenvalues, a second pass over whitened samples refines the whitening.
 REFINE_BELOW = 1e-7
 
@@ -112,7 +114,7 @@ def fit_whitening(
     correlation = np.where(np.outer(varying, varying), covariance.matrix / np.outer(scale, scale), 0.0)
     values, vectors = np.linalg.eigh(correlation)
     values, vectors = values[::-1], vectors[:, ::-1]
-    rank = numerical_rank(values, len(values))
+    rank = numerical_rank(values, len(values), source.dtype)
     k = choose_dimension(values, rank, n_components, source.n_features)
     _warn_reduced(source, varying, rank, k, n_components)
     root = np.sqrt(values[:k])
@@ -144,7 +146,7 @@ def _fit_wide(source: Source, blocks: Sequence[Block], n_components: int | float
     X[:, ~varying] = 0.0
     values, vectors = np.linalg.eigh(X @ X.T / n)
     values, vectors = values[::-1], vectors[:, ::-1]
-    rank = min(numerical_rank(values, n), n - 1)
+    rank = min(numerical_rank(values, len(values), source.dtype), n - 1)
     k = choose_dimension(values, rank, n_components, source.n_features)
     _warn_reduced(source, varying, rank, k, n_components)
     directions = X.T @ vectors[:, :k]
@@ -153,11 +155,11 @@ def _fit_wide(source: Source, blocks: Sequence[Block], n_components: int | float
     return Whitening(mean, (directions / root).T / scale, scale[:, None] * directions * root, rank, values[:k].copy())
 
 
-def numerical_rank(values: F64, p: int) -> int:
-    """How many of the descending eigenvalues stand above rounding error."""
+def numerical_rank(values: F64, p: int, dtype: npt.DTypeLike = np.float64) -> int:
+    """How many of the descending eigenvalues stand above the rounding error of samples of `dtype`."""
     if not values[0] > 0:
         raise DataError("every feature is constant: there is no variance to separate; check the input")
-    return int((values > values[0] * RANK_TOLERANCE * max(p, 100)).sum())
+    return int((values > values[0] * RANK_TOLERANCE[np.dtype(dtype)] * max(p, 100)).sum())
 
 
 def choose_dimension(values: F64, rank: int, n_components: int | float | None, n_features: int) -> int:
@@ -167,7 +169,7 @@ def choose_dimension(values: F64, rank: int, n_components: int | float | None, n
     if isinstance(n_components, float | np.floating) and 0 < n_components < 1:
         share = np.cumsum(values[:rank]) / values[:rank].sum()
         return min(rank, int(np.searchsorted(share, n_components)) + 1)
-    if isinstance(n_components, bool) or int(n_components) != n_components or n_components < 1:
+    if isinstance(n_components, bool) or not isinstance(n_components, numbers.Integral) or n_components < 1:
         raise ParameterError(
             f"n_components={n_components!r} must be None, a positive integer, or a share of variance between 0 and 1"
         )
