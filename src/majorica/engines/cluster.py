@@ -60,6 +60,23 @@ class Watch:
                 if report is not None:
                     report()
 
+    def first(self, futures: Sequence[Any]) -> Any:
+        """The first of `futures` that is done or has failed."""
+        from distributed import wait
+
+        while True:
+            done = next((future for future in futures if future.done()), None)
+            if done is not None:
+                if done.status in ("cancelled", "lost"):
+                    self._raise_cancelled(CancelledError(done.key))
+                return done
+            try:
+                wait(futures, timeout=POLL, return_when="FIRST_COMPLETED")
+            except CancelledError as error:
+                self._raise_cancelled(error)
+            except TimeoutError:
+                self.check()
+
     def result(self, future: Any) -> Any:
         """The value of a future; a worker that dies while sending it does no harm."""
         patience = 10 * POLL

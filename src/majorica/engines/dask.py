@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from majorica.engines.base import FAN
 from majorica.engines.cluster import Lost, Watch
+from majorica.engines.mailbox import Mailbox
 from majorica.engines.placement import names
 from majorica.engines.samples import ClusterSamples, Leaves
 from majorica.engines.worker import Job, add_results, pass_on, run_job
@@ -69,6 +70,8 @@ class DaskEngine:
     One engine given to several fits of the same source reads it once.
     """
 
+    remote = True  #: samples are not in this process
+
     def __init__(
         self,
         client: Any,
@@ -84,10 +87,11 @@ class DaskEngine:
         self.asynchronous = asynchronous
         self.progress = progress
         self.watch = Watch(client, timeout)
-        self.samples = ClusterSamples(client, self.watch, self._name, hold=hold)
+        self.samples = ClusterSamples(client, self.watch, self.name, hold=hold)
         self._token = uuid.uuid4().hex[:8]
         self._count = itertools.count(1)
         self._passes = 0
+        self._mailbox: Mailbox | None = None
 
     def run(
         self,
@@ -133,8 +137,17 @@ class DaskEngine:
                 self._recover(source, lost, attempt)
         raise AssertionError("the last attempt returns or raises")
 
+    def mailbox(self, source: Source) -> Mailbox:
+        """Messages of the asynchronous mode under way over `source`."""
+        if self._mailbox is None or self._mailbox.source is not source:
+            self._mailbox = Mailbox(self, source)
+        return self._mailbox
+
     def close(self) -> None:
         """Let go of the samples held on the workers; the client stays open."""
+        if self._mailbox is not None:
+            self._mailbox.close()
+            self._mailbox = None
         self.samples.clear()
 
     def _recover(self, source: Source, lost: Lost, attempt: int) -> None:
@@ -143,7 +156,7 @@ class DaskEngine:
             raise WorkerError(f"samples were lost with their workers {ATTEMPTS} times in one pass ({lost})") from lost
         self.samples.forget(source)
 
-    def _name(self, what: str) -> str:
+    def name(self, what: str) -> str:
         """A task name for the dashboard, unique in the cluster."""
         return f"majorica-{what}-{self._token}{next(self._count):06x}"
 
@@ -175,7 +188,7 @@ class _Pass:
         self.upper: list[Any] = []  #: futures above them
         share = len(self.leaves) > 1 and len(pickle.dumps(shared)) > SHARE_ABOVE
         self.inline = None if share else shared
-        self.future = self.client.submit(pass_on, *shared, key=engine._name("parameters")) if share else None
+        self.future = self.client.submit(pass_on, *shared, key=engine.name("parameters")) if share else None
         engine._passes += 1
 
     def __enter__(self) -> _Pass:
@@ -209,7 +222,7 @@ class _Pass:
             jobs.append(Job(self.function, self.leaves.blocks[first:end], each, self.inline, FAN, self.add))
         source, inputs = self.leaves.inputs(start, stop)
         count = len(jobs)
-        keys = names(self.engine._name(self.task), count)
+        keys = names(self.engine.name(self.task), count)
         futures = list(self.client.map(run_job, jobs, [self.future] * count, [source] * count, inputs, key=keys))
         self.live.append(futures)
         if not self.add:
@@ -246,6 +259,6 @@ class _Pass:
         """The next level of the tree."""
         groups = [nodes[i : i + FAN] for i in range(0, len(nodes), FAN)]
         several = [group for group in groups if len(group) > 1]
-        keys = names(self.engine._name("sum"), len(several))
+        keys = names(self.engine.name("sum"), len(several))
         added = iter(self.client.map(add_results, several, key=keys) if several else [])
         return [next(added) if len(group) > 1 else group[0] for group in groups]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 import threading
 from collections import deque
@@ -108,7 +109,7 @@ def effective_n_jobs(n_jobs: int | None) -> int:
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if n_jobs is None:
         return 1 if inside_worker() else available
-    if isinstance(n_jobs, bool) or int(n_jobs) != n_jobs or n_jobs == 0:
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0:
         raise ParameterError(f"n_jobs={n_jobs!r} must be None, a positive integer, or -1 for all cores")
     return int(n_jobs) if n_jobs > 0 else max(1, available + 1 + int(n_jobs))
 

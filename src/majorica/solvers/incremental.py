@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from majorica.densities.table import Densities
+from majorica.errors import ParameterError
 from majorica.problem import Problem
 from majorica.solvers.base import State, StopReason
 from majorica.solvers.batch import gradient_threshold
 from majorica.solvers.minibatch import run_compiled
+from majorica.solvers.rounds import run_message, run_round
 from majorica.statistics import F64, invert
 from majorica.surrogate import Surrogate
 
@@ -72,6 +74,11 @@ class Incremental:
         """All majorizers touch at 0, a valid bound whose moments are ``w(0) C``."""
         n, p = problem.n, problem.p
         full = self.q is None or self.q >= p
+        if not full and getattr(problem.engine, "remote", False):
+            raise ParameterError(
+                f"n_updates={self.q} keeps a memory of every sample, which stays on one machine; "
+                "on a cluster pass n_updates=None (all components at each visit), or use solver='progressive'"
+            )
         blocks = -(-n // self.batch_size)
         state = IncrementalState(
             W=W.copy(),
@@ -91,7 +98,8 @@ class Incremental:
         """One mini-batch: majorization for its samples, then minimisation over every row.
 
         Makes up to ``state.burst`` of them in one go where the samples lie in
-        memory, and notes the surrogate after each in ``state.skipped``.
+        memory, and notes the surrogate after each in ``state.skipped``. In
+        ledger form a step is one round, see :mod:`majorica.solvers.rounds`.
         """
         assert state.surrogate is not None
         if state.position == 0:
@@ -100,7 +108,10 @@ class Incremental:
         if self.store is not None:
             numbers = state.order[state.position : state.position + state.burst].tolist()
             self.store.before_change((i * self.batch_size, min((i + 1) * self.batch_size, problem.n)) for i in numbers)
-        if state.ledger is None and problem.kernels(state.densities).__name__.endswith("compiled"):
+        if state.ledger is not None:
+            messages = getattr(problem.engine, "asynchronous", False)
+            losses = (run_message if messages else run_round)(self, problem, state)
+        elif problem.kernels(state.densities).__name__.endswith("compiled"):
             losses = run_compiled(self, problem, state)
         else:
             losses = np.array([self._step_plain(problem, state)])
@@ -111,7 +122,7 @@ class Incremental:
             state.passes += (min((number + 1) * self.batch_size, problem.n) - number * self.batch_size) / problem.n
             state.loss = float(loss)
             state.skipped.append((state.passes, state.loss))
-        state.skipped.pop()
+        del state.skipped[-(1 if state.ledger is None else len(losses)) :]
         if state.position == len(state.order):
             state.position = 0
             state.passes = float(round(state.passes))
@@ -121,34 +132,29 @@ class Incremental:
         return np.zeros(shape, np.float32) if self.store is None else self.store.allocate(shape)
 
     def _step_plain(self, problem: Problem, state: IncrementalState) -> float:
-        """One mini-batch through the kernels one by one: the ledger form, and densities only Python knows."""
+        """One mini-batch through the kernels one by one, for densities only Python knows."""
         assert state.surrogate is not None
         number = int(state.order[state.position])
         start = number * self.batch_size
-        self._majorize(problem, state, number, start, min(start + self.batch_size, problem.n))
+        self._majorize(problem, state, start, min(start + self.batch_size, problem.n))
         state.surrogate.minimise(
             state.W, state.inverse, state.densities, iterations=self.iterations, backend=problem.backend
         )
         return state.surrogate.value(state.W, state.densities)
 
-    def _majorize(self, problem: Problem, state: IncrementalState, number: int, start: int, stop: int) -> None:
+    def _majorize(self, problem: Problem, state: IncrementalState, start: int, stop: int) -> None:
         """Descent in U: move the `q` majorizers with the largest gaps, Eq. (dualgap) and (updateamem)."""
         assert state.surrogate is not None
         surrogate, densities = state.surrogate, state.densities
         kernels = problem.kernels(densities)
         Z = problem.read(((start, stop),)).astype(np.float64)
         Y = Z @ state.W.T
-        if state.ledger is not None:
-            old, new = Z @ state.ledger[number].T, Y
-            chosen = np.ones(Y.shape, dtype=bool)
-            state.ledger[number] = state.W
-        else:
-            assert state.touch is not None
-            memory = state.touch[start:stop]
-            old, new = memory.astype(np.float64), Y.astype(np.float32).astype(np.float64)
-            gap = kernels.gaps(Y, new, old, densities)
-            chosen = self._select(kernels, gap, state.rng) & (gap > 0)
-            memory[chosen] = new[chosen]
+        assert state.touch is not None
+        memory = state.touch[start:stop]
+        old, new = memory.astype(np.float64), Y.astype(np.float32).astype(np.float64)
+        gap = kernels.gaps(Y, new, old, densities)
+        chosen = self._select(kernels, gap, state.rng) & (gap > 0)
+        memory[chosen] = new[chosen]
         scales = np.full(problem.p, 1 / problem.n)
         kernels.update_moments(
             Z, new, old, chosen, densities, scales, surrogate.moments, surrogate.tilts, surrogate.offsets
