@@ -228,8 +228,9 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         serves ``transform`` until they have come. After ``fit`` this goes on
         from the fitted model.
         """
-        if np.ndim(X) == 2 and len(X) == 0 and np.shape(X)[1] == getattr(self, "n_features_in_", np.shape(X)[1]):
-            return self
+        shape = tuple(getattr(X, "shape", ()))
+        if len(shape) == 2 and shape[0] == 0 and shape[1] == getattr(self, "n_features_in_", shape[1]):
+            return self  # a live source with nothing new
         before = dict(vars(self))
         try:
             block = self._array(X, reset="n_features_in_" not in before)
@@ -414,7 +415,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
             published["_stream"] = session
             published["drift_"] = session.drift.index(session.state.W) if session.state is not None else 0.0
         self.__dict__.update(published)
-        if fitted.stop is StopReason.MAX_ITER and not (self.tol == 0):
+        if fitted.stop is StopReason.MAX_ITER and self.tol != 0:
             warnings.warn(
                 f"ICA did not converge in {self.n_iter_} passes: {_achieved(fitted, self.tol)}; "
                 "raise max_iter, or tol if that is good enough",

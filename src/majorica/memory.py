@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import re
 from dataclasses import dataclass, field
 
@@ -115,7 +116,7 @@ def _components(source: Source | Stream, options: Options) -> int:
     """The number of components, or the most there can be before the data is seen."""
     wanted = options.n_components
     k = source.n_features if source.n_samples is None else min(source.n_features, source.n_samples)
-    return min(int(wanted), k) if wanted is not None and wanted >= 1 else k
+    return min(int(wanted), k) if isinstance(wanted, numbers.Real) and wanted >= 1 else k
 
 
 def _parts(source: Source | Stream, options: Options, n_jobs: int, *, on_disk: bool) -> dict[str, int]:

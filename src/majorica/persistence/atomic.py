@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 from collections.abc import Callable
@@ -45,10 +46,8 @@ def sync_directory(directory: str) -> None:
 
 def remove_if_there(path: str) -> None:
     """Remove a file; it is no error if there is none."""
-    try:
+    with contextlib.suppress(FileNotFoundError):
         os.remove(path)
-    except FileNotFoundError:
-        pass
 
 
 def remove_leftovers(path: str | os.PathLike[str]) -> None:

@@ -59,7 +59,7 @@ class Checkpoint:
         directory, name = os.path.split(os.path.realpath(self.name))
         path = os.path.join(directory, f".{name}.lock")
         try:
-            handle = open(path, "w")  # noqa: SIM115  (kept open: the lock lasts as long as the handle)
+            handle = open(path, "w")  # kept open: the lock lasts as long as the handle
         except OSError as error:
             raise CheckpointError(f"checkpoint={self.name!r}: cannot be written ({error.strerror})") from error
         locks = _locks()

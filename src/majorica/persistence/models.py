@@ -41,7 +41,8 @@ def model_classes() -> dict[str, type]:
 def _density_kinds(base: type) -> list[type]:
     """The package's own densities, as far as they are loaded."""
     found: list[type] = []
-    for kind in base.__subclasses__():
+    kinds: list[type] = base.__subclasses__()
+    for kind in kinds:
         if kind.__module__.startswith("majorica."):
             found.append(kind)
         found.extend(_density_kinds(kind))
