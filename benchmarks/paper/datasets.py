@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy.optimize import brentq
 
 from benchmarks.paper.model import whitening_start
 
@@ -78,6 +79,20 @@ def laplace_stream(p: int, n: int, *, seed: int, left_out: int) -> Endless:
         return split_batches(fresh.laplace(size=(min(chunk, n - s), p)) @ A.T for s in range(0, n, chunk))
 
     return Endless(n, batches, out, validation, A)
+
+
+def laplace_optimum(A: np.ndarray) -> np.ndarray:
+    """The minimiser of the expected Huber loss for Laplace sources mixed by `A`: the inverse at the best scale.
+
+    That scale t solves ``E[min(|t s|, 1) |t s|] = 1`` with s exponential:
+    ``t^2 (2 - (2 + 2/t + 1/t^2) e^(-1/t)) + (t + 1) e^(-1/t) = 1``.
+    """
+
+    def excess(t: float) -> float:
+        tail = np.exp(-1 / t)
+        return t * t * (2 - (2 + 2 / t + 1 / t**2) * tail) + (t + 1) * tail - 1
+
+    return brentq(excess, 0.1, 10) * np.linalg.inv(A)
 
 
 def from_matrix(X: np.ndarray, *, seed: int, n: int, left_out: int) -> Finite:

@@ -7,6 +7,7 @@ see :mod:`hooks`. The whitening is its own; that pass counts.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 
 import numpy as np
@@ -41,7 +42,5 @@ def run(data: Finite, recorder: Recorder, rng: np.random.Generator, *, tol: floa
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # not converged within the budget: the curves show it
-        try:
+        with contextlib.suppress(OverBudget):
             fastica(Z, fun=contrast, whiten=False, w_init=np.eye(p), max_iter=10_000, tol=tol, compute_sources=False)
-        except OverBudget:
-            pass

@@ -8,6 +8,7 @@ counts one pass for each point its line search tries, as for FR-Newton.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 
 import numpy as np
@@ -54,7 +55,5 @@ def run(data: Finite, recorder: Recorder, rng: np.random.Generator, *, tol: floa
     recorder.start()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # not converged within the budget: the curves show it
-        try:
+        with contextlib.suppress(OverBudget):
             picard(X, fun=density, w_init=start, max_iter=10_000, tol=tol, **options)
-        except OverBudget:
-            pass

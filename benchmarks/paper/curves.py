@@ -1,0 +1,125 @@
+"""From the runs of an experiment to median curves and the numbers quoted in the text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.paper.experiment import Curves
+
+#: A left-out loss this close to its plateau (nats) counts as arrived.
+ARRIVED = 1e-3
+#: Where curves of the shifted loss are cut: below is noise of the left-out samples.
+LOSS_FLOOR = 1e-5
+
+
+@dataclass
+class Curve:
+    """Median and quartiles of a measure over repeats, on a common grid."""
+
+    x: np.ndarray
+    median: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def column(run: dict[str, Any], name: str) -> np.ndarray:
+    """One measure of one run; NaN where it does not apply or has blown up."""
+    return np.array([np.nan if v is None else v for v in run[name]], dtype=float)
+
+
+def plateaus(curves: Curves, *, lowest: bool) -> list[float]:
+    """The level of each repeat's left-out loss that counts as 0.
+
+    Online with known sources, the loss of the best matrix there is. Else that
+    of the run with the smallest final gradient (the minimiser of the training
+    loss), or, with `lowest`, the smallest final loss of any run: for real
+    data, which have several minima.
+    """
+    repeats = len(next(iter(curves.values())))
+    levels = []
+    for r in range(repeats):
+        optima = [runs[r]["notes"]["optimum"] for runs in curves.values() if "optimum" in runs[r]["notes"]]
+        if optima:
+            levels.append(optima[0])
+            continue
+        ends = [(column(runs[r], "gradient")[-1], column(runs[r], "loss")[-1]) for runs in curves.values()]
+        known = [(g, v) for g, v in ends if np.isfinite(v)]
+        with_gradient = [(g, v) for g, v in known if np.isfinite(g)]
+        if lowest or not with_gradient:
+            levels.append(min(v for _, v in known))
+        else:
+            levels.append(min(with_gradient)[1])
+    return levels
+
+
+def values(runs: list[dict[str, Any]], measure: str, levels: list[float] | None) -> list[np.ndarray]:
+    """A measure of each repeat, the loss shifted by its plateau."""
+    found = [column(run, measure) for run in runs]
+    if measure == "loss" and levels is not None:
+        found = [np.maximum(v - level, LOSS_FLOOR) for v, level in zip(found, levels, strict=True)]
+    return found
+
+
+def median_curve(runs: list[dict[str, Any]], x: str, measure: str, levels: list[float] | None) -> Curve | None:
+    """Median over repeats; runs are interpolated (in logarithms) and not continued beyond their ends."""
+    ys = values(runs, measure, levels)
+    xs = [column(run, x) for run in runs]
+    pairs = [(a[a > 0], b[a > 0]) for a, b in zip(xs, ys, strict=True)]
+    pairs = [(a[np.isfinite(b)], b[np.isfinite(b)]) for a, b in pairs]
+    pairs = [(a, b) for a, b in pairs if len(a)]
+    if not pairs:
+        return None
+    start, stop = np.median([a[0] for a, _ in pairs]), np.median([a[-1] for a, _ in pairs])
+    grid = np.unique(np.concatenate([np.geomspace(start, max(stop, start * 1.001), 60)]))
+    table = np.full((len(pairs), len(grid)), np.nan)
+    for k, (a, b) in enumerate(pairs):
+        log_y = np.log(np.maximum(b, 1e-300)) if (b > 0).all() else b
+        line = np.interp(np.log(grid), np.log(a), log_y, left=np.nan, right=np.nan)
+        table[k] = np.exp(line) if (b > 0).all() else line
+    kept = np.isfinite(table).sum(axis=0) * 2 >= len(pairs)
+    quartiles = np.nanquantile(table[:, kept], [0.25, 0.5, 0.75], axis=0)
+    return Curve(grid[kept], quartiles[1], quartiles[0], quartiles[2])
+
+
+def summarise(curves: Curves, levels: list[float] | None) -> dict[str, dict[str, float | None]]:
+    """For each algorithm, medians over repeats: how long to the plateau, and where it ended."""
+    return {key: _summary(runs, levels) for key, runs in curves.items()}
+
+
+def _summary(runs: list[dict[str, Any]], levels: list[float] | None) -> dict[str, float | None]:
+    arrivals = {"passes": [], "seconds": []}
+    for run, level in zip(runs, levels or [np.nan] * len(runs), strict=True):
+        close = np.flatnonzero(column(run, "loss") - level <= ARRIVED)
+        for x, found in arrivals.items():
+            found.append(column(run, x)[close[0]] if len(close) else np.inf)
+    shifted = values(runs, "loss", None)
+    excess = [v[-1] - level for v, level in zip(shifted, levels or [np.nan] * len(runs), strict=True)]
+    ends = {name: [column(run, name)[-1] for run in runs] for name in ("passes", "seconds", "amari", "gradient")}
+    row = {
+        "passes_to_plateau": _median(arrivals["passes"]),
+        "seconds_to_plateau": _median(arrivals["seconds"]),
+        "excess_loss": _median(excess),
+        "largest_excess_loss": float(np.max(np.abs(excess))) if np.isfinite(excess).all() else None,
+        "amari": _median(ends["amari"]),
+        "gradient": _median(ends["gradient"]),
+        "largest_gradient": float(np.max(ends["gradient"])) if np.isfinite(ends["gradient"]).all() else None,
+        "passes": _median(ends["passes"]),
+        "seconds": _median(ends["seconds"]),
+    }
+    rises = [run["notes"]["largest_rise"] for run in runs if "largest_rise" in run["notes"]]
+    if rises:
+        row["largest_rise"] = max(rises)
+    steps = [run["notes"]["step"] for run in runs if "step" in run["notes"]]
+    if steps:
+        row["step"] = steps[0]
+    return row
+
+
+def _median(found: list[float]) -> float | None:
+    """Median with infinity for "never"; None if undefined or never for half of them."""
+    found = [np.inf if np.isnan(v) else v for v in found]
+    middle = float(np.median(found))
+    return middle if np.isfinite(middle) else None
