@@ -70,7 +70,7 @@ class Fitted:
 def make_solver(options: Options, touch: TouchFile | None = None) -> Progressive | Incremental | Batch:
     """The finite-data solver of that name; `touch` keeps the memory of the incremental one on disk."""
     if options.solver == "progressive":
-        return Progressive(tol=options.tol)
+        return Progressive(tol=options.tol, adaptive=options.density == "adaptive")
     if options.solver == "incremental":
         return Incremental(q=options.n_updates, batch_size=options.batch_size, tol=options.tol, store=touch)
     return Batch(tol=options.tol)
@@ -81,11 +81,18 @@ def make_online(options: Options) -> Online:
     return Online(q=options.n_updates, batch_size=options.batch_size, alpha=options.alpha, half_life=options.half_life)
 
 
-def start_matrix(w_init: npt.NDArray[np.floating] | None, p: int) -> F64:
-    """The start in whitened coordinates: the identity (the whitening itself) or the user's."""
-    if w_init is None:
-        return np.eye(p)
-    W = np.array(w_init, dtype=np.float64)
+def start_matrix(options: Options, p: int) -> F64:
+    """The start in whitened coordinates: the user's, the identity (the whitening itself) or a random rotation.
+
+    Adaptive densities start from a rotation: the axes of the whitening can be
+    a saddle of their likelihood.
+    """
+    if options.w_init is None:
+        if options.density != "adaptive":
+            return np.eye(p)
+        Q, R = np.linalg.qr(options.rng.standard_normal((p, p)))
+        return np.asarray(Q * np.sign(np.diag(R)), dtype=np.float64)
+    W = np.array(options.w_init, dtype=np.float64)
     if W.shape != (p, p):
         raise ParameterError(
             f"w_init has shape {W.shape}; needed is {(p, p)}, one row a component, whitened coordinates"
@@ -115,7 +122,7 @@ def fit_source(
     if resumed is None:
         whitening = fit_whitening(source, blocks, engine, n_components=options.n_components)
         problem = Problem(source, whitening, engine, blocks)
-        start = start_matrix(options.w_init, problem.p)
+        start = start_matrix(options, problem.p)
         state: State = solver.init(problem, start, options.densities(problem.p), options.rng)
         trace, seconds = Trace(), 0.0
     else:

@@ -135,5 +135,3 @@ def _log_integral(score: float, slope: float, width: float) -> float:
     exponent = -score * s - 0.5 * slope * s * s
     top = exponent.max()
     return float(top + math.log(0.5 * width * (_WEIGHTS @ np.exp(exponent - top))))
-
-

@@ -2,156 +2,227 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from majorica.densities.table import Densities
+from majorica.kernels import newton
+from majorica.kernels.reference import minimise_row
 from majorica.problem import Problem
 from majorica.solvers.base import State, StopReason
-from majorica.solvers.quasinewton import Curvature, Memory
-from majorica.sources.base import Block
-from majorica.statistics import F64, Statistics, unpack_symmetric
+from majorica.solvers.levels import Levels
+from majorica.solvers.quasinewton import FLOOR, Memory
+from majorica.solvers.rotations import rotate_pairs
+from majorica.solvers.shapes import Shapes
+from majorica.statistics import F64, Statistics, invert, unpack_symmetric
+
+#: Largest relative step, in spectral norm: keeps I + step invertible, so log|det W| never jumps sign.
+LONGEST_STEP = 0.5
+#: Rotations of pairs are tried on at most this many samples.
+ROTATION_SAMPLES = 50_000
 
 
 @dataclass
 class ProgressiveState(State):
-    """State of the progressive solver."""
+    """State of the progressive solver; `statistics`, `upper` and `relative` belong to `W` on the level's samples."""
 
-    order: npt.NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))  #: units, shuffled
-    unit: int = 256  #: samples a unit
-    size: int = 0  #: units in play
-    statistics: Statistics | None = None  #: at `W`, over the samples in play
+    levels: Levels = field(default_factory=Levels)
+    statistics: Statistics | None = None
+    relative: F64 = field(default_factory=lambda: np.empty((0, 0)))  #: relative gradient
+    upper: F64 = field(default_factory=lambda: np.empty((0, 0)))  #: block Hessian
     memory: Memory = field(default_factory=Memory)
-    row: int = 0  #: next row for an MM step
+    gains: list[float] = field(default_factory=list)  #: predicted gains of this level's steps
+    shapes: Shapes | None = None  #: None for fixed densities
+    rotated: bool = False  #: pairs were checked on this level
 
 
 @dataclass(frozen=True)
 class Progressive:
-    """Quasi-Newton in relative coordinates on nested random subsets (1,000 or 20 p samples, then x `growth`).
+    """Quasi-Newton in relative coordinates on nested random subsets, each four times the last.
 
-    A step that does not lower the loss is shortened; if that fails, MM row
-    steps, which cannot fail, take its place. Memory p^2.
+    A level ends when the gain that the block Hessian predicts is far below
+    the statistical floor ``p^2 / (2 n)``: small levels are solved more
+    tightly than the last, as their steps are cheap. A step that does not
+    lower the loss is shortened; if that fails, MM row steps, which cannot
+    fail, take its place. Adaptive shapes are refitted between steps, exactly.
+    Memory p^2.
     """
 
     tol: float | None = None
-    growth: int = 4
-    first: int = 1000
-    per_component: int = 20
+    adaptive: bool = False
+    accuracy: float = 0.3  #: share of the floor that may be left where convergence is slow
+    fast: float = 1e-3  #: and where it is fast
 
     def init(self, problem: Problem, W: F64, densities: Densities, rng: np.random.Generator) -> ProgressiveState:
         """First subset, first evaluation."""
-        n = problem.n
-        unit = int(min(256, max(1, n // 64)))
-        units = -(-n // unit)
-        state = ProgressiveState(W=W.copy(), densities=densities, order=rng.permutation(units), unit=unit)
-        wanted = max(self.first, self.per_component * problem.p)
-        state.size = units if wanted * 2 >= n else -(-wanted // unit)
-        self._evaluate_level(problem, state)
+        p = problem.p
+        state = ProgressiveState(
+            W=W.copy(),
+            densities=densities,
+            levels=Levels.start(problem.n, p, rng),
+            upper=np.empty((p, p)),
+            memory=Memory.of_size(p),
+        )
+        if self.adaptive:
+            state.shapes = Shapes.gaussian(p)
+            state.shapes.allow_fine = state.levels.last
+            state.densities = state.shapes.densities()
+        self._evaluate_here(problem, state)
+        if state.shapes is not None:
+            self._refit(problem, state, 0.0)
         return state
 
     def step(self, problem: Problem, state: ProgressiveState) -> None:
-        """One accepted step, or the move to the next level."""
-        assert state.statistics is not None
-        full = state.size == len(state.order)
-        if state.gradient <= self._threshold(state, full):
-            if full:
-                state.stop = StopReason.GRADIENT if self.tol is not None else StopReason.FLOOR
+        """One accepted move (quasi-Newton, shapes, rotation or MM), or the next level."""
+        direction, gain = state.memory.direction(state.relative, state.upper)
+        if self._level_done(problem, state, gain):
+            self._finish_level(problem, state)
+            return
+        state.gains.append(gain)
+        if state.shapes is not None and state.shapes.due:
+            state.shapes.back_off()
+            if self._refit(problem, state, 0.005 / state.n_samples):
                 return
-            state.size = min(len(state.order), state.size * self.growth)
-            if 2 * state.size >= len(state.order):
-                state.size = len(state.order)
-            self._evaluate_level(problem, state)
+        if self._line_search(problem, state, direction):
+            return
+        if state.memory.count:
             state.memory.clear()
             return
-        if not self._quasi_newton(problem, state) and not self._rows(problem, state):
-            if full:
+        if not self._rows(problem, state):
+            if state.levels.last:
                 state.stop = StopReason.STALLED
             else:
-                state.size = len(state.order)
-                self._evaluate_level(problem, state)
-                state.memory.clear()
+                self._next_level(problem, state)
 
-    def _threshold(self, state: ProgressiveState, full: bool) -> float:
-        noise = 1 / math.sqrt(state.n_samples)
-        if not full:
-            return noise
-        return 0.1 * noise if self.tol is None else self.tol
+    # -------------------------------------------------------------- levels
 
-    def _blocks(self, problem: Problem, state: ProgressiveState) -> list[Block]:
-        if state.size == len(state.order):
-            return list(problem.blocks)
-        return problem.subset(np.sort(state.order[: state.size]), state.unit)
+    def _level_done(self, problem: Problem, state: ProgressiveState, gain: float) -> bool:
+        """Whether the predicted gain is small enough to stop, or to go to the next level."""
+        n, p, m = problem.n, problem.p, state.n_samples
+        if state.levels.last and self.tol is not None:
+            return state.gradient <= self.tol
+        threshold = np.sqrt(m / n) * p * p / (2 * n)
+        recent = state.gains[-8:]
+        slow = len(recent) == 8 and gain > 0.1 * recent[0]
+        return gain < (self.accuracy if slow else self.fast) * threshold
 
-    def _evaluate_level(self, problem: Problem, state: ProgressiveState) -> None:
-        self._accept(state, state.W, self._evaluate(problem, state, state.W))
+    def _finish_level(self, problem: Problem, state: ProgressiveState) -> None:
+        """Last looks at the shapes and the pairs of this level; then the next one, or the end."""
+        shapes = state.shapes
+        if shapes is not None:
+            if shapes.since and self._refit(problem, state, 0.05 / state.n_samples):
+                return
+            if not state.rotated and state.n_samples <= ROTATION_SAMPLES:
+                state.rotated = True
+                if self._rotate(problem, state):
+                    return
+            if not shapes.allow_fine:
+                shapes.allow_fine = True
+                if self._refit(problem, state, 0.05 / state.n_samples):
+                    state.rotated = False
+                    return
+        if state.levels.last:
+            state.stop = StopReason.FLOOR if self.tol is None else StopReason.GRADIENT
+        else:
+            self._next_level(problem, state)
 
-    def _evaluate(self, problem: Problem, state: ProgressiveState, W: F64) -> Statistics:
-        statistics = problem.statistics(W, state.densities, self._blocks(problem, state))
+    def _next_level(self, problem: Problem, state: ProgressiveState) -> None:
+        state.levels.grow()
+        state.gains.clear()
+        state.rotated = False
+        self._evaluate_here(problem, state)
+
+    # -------------------------------------------------------------- evaluation
+
+    def _evaluate(self, problem: Problem, state: ProgressiveState, W: F64) -> tuple[float, Statistics]:
+        statistics = state.levels.statistics(problem, W, state.densities)
         state.passes += statistics.n / problem.n
-        return statistics
+        return loss_of(W, statistics, state.densities), statistics
 
-    def _accept(self, state: ProgressiveState, W: F64, statistics: Statistics) -> None:
-        state.W = W
-        state.statistics = statistics
+    def _evaluate_here(self, problem: Problem, state: ProgressiveState) -> None:
+        self._accept(state, state.W, *self._evaluate(problem, state, state.W))
+
+    def _accept(self, state: ProgressiveState, W: F64, loss: float, statistics: Statistics) -> None:
+        state.W, state.loss, state.statistics = W, loss, statistics
         state.n_samples = statistics.n
-        state.loss = loss_of(W, statistics, state.densities)
-        state.gradient = float(np.abs(relative_gradient_of(statistics)).max())
+        state.relative = relative_gradient_of(statistics)
+        state.gradient = float(np.abs(state.relative).max())
+        newton.block_curvature(
+            statistics.curvature, statistics.power, statistics.diagonal, statistics.n, FLOOR, state.upper
+        )
 
-    def _quasi_newton(self, problem: Problem, state: ProgressiveState) -> bool:
-        """One L-BFGS step with backtracking; False if no step lowered the loss."""
-        assert state.statistics is not None
-        gradient = relative_gradient_of(state.statistics)
-        curvature = Curvature.of(state.statistics)
-        direction = state.memory.direction(gradient, curvature)
-        slope = float((direction * gradient).sum())
-        if slope >= 0:
-            state.memory.clear()
-            direction = -curvature.solve(gradient)
-            slope = float((direction * gradient).sum())
-        length = 1.0
-        p = len(state.W)
+    # -------------------------------------------------------------- moves
+
+    def _line_search(self, problem: Problem, state: ProgressiveState, direction: F64) -> bool:
+        """Take the first step along `direction` that lowers the loss, if any of 10 does."""
+        slope = float(np.vdot(direction, state.relative))
+        if not slope < 0:
+            return False
+        length = min(1.0, LONGEST_STEP / newton.spectral_norm(direction, 4))
         for _ in range(10):
-            move = np.eye(p) + length * direction
-            W = move @ state.W
-            statistics = self._evaluate(problem, state, W)
-            loss = loss_of(W, statistics, state.densities)
+            W = state.W + length * (direction @ state.W)
+            loss, statistics = self._evaluate(problem, state, W)
             if loss < state.loss:
-                self._accept(state, W, statistics)
-                state.memory.add(length * direction, relative_gradient_of(statistics) - gradient)
+                before = state.relative
+                self._accept(state, W, loss, statistics)
+                state.memory.add(length * direction, state.relative - before)
+                if state.shapes is not None:
+                    state.shapes.since += 1
                 return True
-            length *= (
-                0.5
-                if not np.isfinite(loss)
-                else max(0.1, min(0.5, -slope * length / (2 * (loss - state.loss - slope * length))))
-            )
-        state.memory.clear()
+            rise = loss - state.loss - length * slope
+            best = -slope * length * length / (2 * rise) if np.isfinite(rise) and rise > 0 else 0.5 * length
+            length = float(np.clip(best, 0.1 * length, 0.5 * length))
         return False
+
+    def _refit(self, problem: Problem, state: ProgressiveState, least: float) -> bool:
+        """Refit the shapes at the present `W`; True if any changed, and the state is then that of the new ones."""
+        assert state.shapes is not None
+        assert state.statistics is not None
+        gains = state.shapes.refit(state.statistics, least)
+        if not gains.any():
+            return False
+        state.densities = state.shapes.densities()
+        state.memory.clear()
+        self._evaluate_here(problem, state)
+        return True
+
+    def _rotate(self, problem: Problem, state: ProgressiveState) -> bool:
+        """Rotate pairs that look dependent, where that lowers the loss."""
+        assert state.shapes is not None
+        Z = state.levels.whitened(problem)
+        if not rotate_pairs(Z, state.W, state.shapes):
+            return False
+        state.densities = state.shapes.densities()
+        state.memory.clear()
+        state.gains.clear()
+        state.shapes.wait = 1
+        self._evaluate_here(problem, state)
+        return True
 
     def _rows(self, problem: Problem, state: ProgressiveState) -> bool:
         """One MM sweep, a row a pass: a descent step from any point; False if nothing moved."""
-        before, W = state.loss, state.W.copy()
+        W = state.W.copy()
         for i in range(len(W)):
-            moments = problem.row_moments(W[i], state.densities[i], self._blocks(problem, state))
+            moments = state.levels.row_moments(problem, W[i], state.densities[i])
             state.passes += moments.n / problem.n
             A = unpack_symmetric(moments.packed)[0] / moments.n
-            from majorica.kernels.reference import minimise_row
-
-            W[i] = minimise_row(A, moments.tilts[0] / moments.n, np.linalg.inv(W)[:, i])
-        statistics = self._evaluate(problem, state, W)
-        if not loss_of(W, statistics, state.densities) < before:
+            W[i] = minimise_row(A, moments.tilts[0] / moments.n, invert(W)[:, i])
+        loss, statistics = self._evaluate(problem, state, W)
+        if not loss < state.loss:
             return False
-        self._accept(state, W, statistics)
+        self._accept(state, W, loss, statistics)
         return True
 
 
 def relative_gradient_of(statistics: Statistics) -> F64:
     """``E[G'(y) y^T] - I``."""
-    return statistics.gradient / statistics.n - np.eye(len(statistics.gradient))
+    relative = statistics.gradient / statistics.n
+    relative.flat[:: len(relative) + 1] -= 1.0
+    return relative
 
 
 def loss_of(W: F64, statistics: Statistics, densities: Densities) -> float:
     """Mean negative log-likelihood of whitened samples, Eq. (emp_risk), normalisers included."""
-    return float(statistics.loss.sum() / statistics.n + densities.log_normalisers.sum() - np.linalg.slogdet(W)[1])
+    return float(statistics.loss.sum() / statistics.n + densities.log_normalisers.sum() - newton.log_abs_det(W))

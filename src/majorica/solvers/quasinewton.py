@@ -1,4 +1,8 @@
-"""Curvature of the loss in relative coordinates, and limited memory on top."""
+"""Curvature of the loss in relative coordinates, and limited memory on top.
+
+These NumPy functions are the definitions; :mod:`majorica.kernels.newton` has
+the compiled twins that solvers run.
+"""
 
 from __future__ import annotations
 
@@ -6,74 +10,77 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from majorica.kernels import newton
 from majorica.statistics import F64, Statistics
 
+#: Smallest eigenvalue allowed in a 2 x 2 block of the Hessian.
+FLOOR = 1e-2
 
-@dataclass(frozen=True)
-class Curvature:
+
+def block_curvature(statistics: Statistics, floor: float = FLOOR) -> F64:
     """The block-diagonal Hessian of Zibulevsky: entries (i, j) and (j, i) of a relative step interact, no others.
 
-    ``upper[i, j] = E[G_i''] E[y_j^2]``, diagonal ``E[G_i'' y_i^2] + 1``;
-    the smallest eigenvalue of each 2 x 2 block is raised to `floor`.
+    Off the diagonal ``E[G_i''] E[y_j^2]``, on it ``E[G_i'' y_i^2] + 1``; the
+    smallest eigenvalue of each 2 x 2 block is raised to `floor`.
     """
+    n = statistics.n
+    upper = np.outer(statistics.curvature / n, statistics.power / n)
+    smallest = 0.5 * (upper + upper.T - np.sqrt((upper - upper.T) ** 2 + 4))
+    upper = upper + np.maximum(floor - smallest, 0.0)
+    np.fill_diagonal(upper, np.maximum(statistics.diagonal / n + 1, floor))
+    return upper
 
-    upper: F64
 
-    @classmethod
-    def of(cls, statistics: Statistics, floor: float = 1e-2) -> Curvature:
-        """From one pass's statistics."""
-        n = statistics.n
-        upper = np.outer(statistics.curvature / n, statistics.power / n)
-        np.fill_diagonal(upper, np.maximum(statistics.diagonal / n + 1, floor))
-        smallest = 0.5 * (upper + upper.T - np.sqrt((upper - upper.T) ** 2 + 4))
-        lift = np.where(smallest < floor, floor - smallest, 0.0)
-        np.fill_diagonal(lift, 0.0)
-        return cls(upper + lift)
-
-    def solve(self, gradient: F64) -> F64:
-        """The Newton direction's matrix: the blocks solved for `gradient`."""
-        determinant = self.upper * self.upper.T - 1
-        np.fill_diagonal(determinant, 1)
-        out = (self.upper.T * gradient - gradient.T) / determinant
-        np.fill_diagonal(out, np.diag(gradient) / np.diag(self.upper))
-        return out
+def block_solve(upper: F64, gradient: F64) -> F64:
+    """The blocks solved for `gradient`."""
+    determinant = upper * upper.T - 1
+    np.fill_diagonal(determinant, 1)
+    out = (upper.T * gradient - gradient.T) / determinant
+    np.fill_diagonal(out, np.diag(gradient) / np.diag(upper))
+    return out
 
 
 @dataclass
 class Memory:
-    """The last few steps and gradient changes of L-BFGS, in relative coordinates."""
+    """The last few steps and gradient changes of L-BFGS, in relative coordinates, as ring buffers."""
 
-    length: int = 7
-    steps: list[F64] = field(default_factory=list)
-    changes: list[F64] = field(default_factory=list)
+    steps: F64 = field(default_factory=lambda: np.empty((0, 0, 0)))
+    changes: F64 = field(default_factory=lambda: np.empty((0, 0, 0)))
+    count: int = 0
+    newest: int = -1
+
+    @classmethod
+    def of_size(cls, p: int) -> Memory:
+        """Room for 20 pairs, fewer where p^2 numbers are many (5 at p = 1000)."""
+        length = int(np.clip(5_000_000 // p**2, 5, 20))
+        return cls(np.zeros((length, p, p)), np.zeros((length, p, p)))
 
     def add(self, step: F64, change: F64) -> None:
-        """Remember a step if its curvature is positive."""
-        product = float((step * change).sum())
-        if product <= 1e-10 * float((step * step).sum()):
+        """Remember a pair if its curvature is clearly positive."""
+        if not np.vdot(step, change) > 1e-2 * FLOOR * np.vdot(step, step):
             return
-        self.steps.append(step)
-        self.changes.append(change)
-        if len(self.steps) > self.length:
-            self.steps.pop(0)
-            self.changes.pop(0)
+        self.newest = (self.newest + 1) % len(self.steps)
+        self.steps[self.newest], self.changes[self.newest] = step, change
+        self.count = min(self.count + 1, len(self.steps))
 
     def clear(self) -> None:
         """Forget."""
-        self.steps.clear()
-        self.changes.clear()
+        self.count = 0
 
-    def direction(self, gradient: F64, curvature: Curvature) -> F64:
-        """Two-loop recursion with the block Hessian inside."""
-        q = gradient.copy()
-        coefficients = []
-        for step, change in zip(reversed(self.steps), reversed(self.changes), strict=True):
-            rho = 1 / (step * change).sum()
-            a = rho * (step * q).sum()
-            coefficients.append((rho, a))
-            q -= a * change
-        z = curvature.solve(q)
-        for step, change, (rho, a) in zip(self.steps, self.changes, reversed(coefficients), strict=True):
-            b = rho * (change * z).sum()
-            z += (a - b) * step
-        return -z
+    def direction(self, gradient: F64, upper: F64) -> tuple[F64, float]:
+        """A descent direction, and the gain a step of the block Hessian alone promises."""
+        return newton.descent_direction(gradient, upper, self.steps, self.changes, self.count, self.newest)
+
+
+def descent_direction(gradient: F64, upper: F64, steps: list[F64], changes: list[F64]) -> F64:
+    """Two-loop recursion, oldest pair first, with the block Hessian inside: what :class:`Memory` computes."""
+    q, kept = gradient.copy(), []
+    for step, change in zip(reversed(steps), reversed(changes), strict=True):
+        rho = 1 / np.vdot(step, change)
+        weight = rho * np.vdot(step, q)
+        q -= weight * change
+        kept.append((step, change, rho, weight))
+    out = block_solve(upper, q)
+    for step, change, rho, weight in reversed(kept):
+        out += (weight - rho * np.vdot(change, out)) * step
+    return -out

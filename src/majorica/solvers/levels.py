@@ -1,0 +1,101 @@
+"""Nested random subsets of the samples: the levels of the progressive solver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from majorica.densities.base import Density
+from majorica.densities.table import Densities
+from majorica.problem import Problem
+from majorica.sources.array import ArraySource
+from majorica.sources.base import Block, read_block
+from majorica.statistics import F64, Moments, Statistics
+
+#: Each level has this many times the samples of the last.
+GROWTH = 4
+#: A level's samples are kept in memory up to this many bytes, and this share of the data.
+KEPT_BYTES, KEPT_SHARE = 64 * 2**20, 0.12
+
+
+@dataclass
+class Levels:
+    """Units of neighbouring samples in random order; a level is the first `size` of them.
+
+    Units are short, so that even the first level is spread over the whole
+    recording, but not so short that reading them dominates.
+    """
+
+    order: npt.NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
+    unit: int = 1
+    size: int = 0
+
+    def __post_init__(self) -> None:
+        self._kept: Problem | None = None  # this level as a problem of its own; not part of the state
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_kept": None}
+
+    @classmethod
+    def start(cls, n: int, p: int, rng: np.random.Generator) -> Levels:
+        """The smallest level: n / 4^k, at least 1000 samples and 20 a component."""
+        unit = int(min(n, 2 ** np.clip(np.ceil(np.log2(max(n, 1) / 2**15)), 5, 12)))
+        units = -(-n // unit)
+        least = max(1000, 20 * p, 8 * unit)
+        size = n
+        while size // GROWTH >= least:
+            size //= GROWTH
+        whole = size == n
+        return cls(np.arange(units) if whole else rng.permutation(units), unit, units if whole else -(-size // unit))
+
+    @property
+    def last(self) -> bool:
+        """Whether all samples are in play."""
+        return self.size == len(self.order)
+
+    def grow(self) -> None:
+        """Go to the next level."""
+        self.size = min(len(self.order), self.size * GROWTH)
+        if 2 * self.size > len(self.order):
+            self.size = len(self.order)
+        self._kept = None
+
+    def blocks(self, problem: Problem) -> list[Block]:
+        """This level's blocks, in the order of the samples."""
+        if self.last:
+            return list(problem.blocks)
+        return problem.subset(np.sort(self.order[: self.size]), self.unit)
+
+    def statistics(self, problem: Problem, W: F64, densities: Densities) -> Statistics:
+        """Loss, gradient and Hessian entries over this level."""
+        return self._problem(problem).statistics(W, densities)
+
+    def row_moments(self, problem: Problem, w: F64, density: Density) -> Moments:
+        """The surrogate's statistics for one row over this level."""
+        return self._problem(problem).row_moments(w, density)
+
+    def whitened(self, problem: Problem) -> F64:
+        """All whitened samples of this level, float64."""
+        level = self._problem(problem)
+        return np.concatenate([level.read(block) for block in level.blocks]).astype(np.float64)
+
+    def _problem(self, problem: Problem) -> Problem:
+        """The problem restricted to this level; its samples are gathered once if they are few."""
+        if self.last:
+            return problem
+        if self._kept is None:
+            blocks = self.blocks(problem)
+            source = problem.source
+            bytes_ = source.dtype.itemsize * source.n_features * problem.samples_in(blocks)
+            whole = bytes_ * problem.n // problem.samples_in(blocks)
+            if hasattr(problem.engine, "total") or bytes_ > min(KEPT_BYTES, max(KEPT_SHARE * whole, 2**20)):
+                self._kept = Problem(source, problem.whitening, problem.engine, blocks, problem.backend)
+            else:
+                X = np.concatenate([read_block(source, block) for block in blocks])
+                lengths = [problem.samples_in([block]) for block in blocks]
+                edges = np.concatenate([[0], np.cumsum(lengths)])
+                ranges = [((int(a), int(b)),) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+                self._kept = Problem(ArraySource(X), problem.whitening, problem.engine, ranges, problem.backend)
+        return self._kept

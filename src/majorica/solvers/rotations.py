@@ -1,0 +1,68 @@
+"""Escape from saddles: finite rotations of pairs of components, kept only if the joint loss falls."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from majorica.kernels import shapes as kernels
+from majorica.solvers.shapes import Shapes
+from majorica.statistics import F64
+
+ANGLES = (np.pi / 8, np.pi / 4, 3 * np.pi / 8)
+#: Pairs are looked at if their clipped squares correlate by this many standard errors.
+SUSPICIOUS = 3.0
+
+
+def suspicious_pairs(Y: F64, limit: int) -> list[tuple[int, int]]:
+    """Pairs of components whose clipped squares are most correlated; `Y` is ``(m, p)``."""
+    squares = np.minimum(np.abs(Y) / Y.std(axis=0), 2.5) ** 2
+    squares -= squares.mean(axis=0)
+    squares /= np.linalg.norm(squares, axis=0) + 1e-300
+    score = np.abs(squares.T @ squares) * np.sqrt(len(Y))
+    first, second = np.triu_indices(Y.shape[1], 1)
+    order = np.argsort(-score[first, second], kind="stable")[:limit]
+    return [(int(first[o]), int(second[o])) for o in order if score[first[o], second[o]] > SUSPICIOUS]
+
+
+def rotate_pairs(Z: F64, W: F64, shapes: Shapes) -> int:
+    """Try rotations of suspicious pairs on the whitened samples `Z` ``(m, k)``; changes `W` and `shapes` in place.
+
+    Each trial refits both shapes; the best one is kept if the loss falls by
+    more than 1/m. Returns how many pairs were rotated.
+    """
+    m = len(Z)
+    Y = Z @ W.T
+    rotated = 0
+    for i, j in suspicious_pairs(Y, limit=2 * len(W)):
+        before = _loss(Y[:, i], shapes, i) + _loss(Y[:, j], shapes, j)
+        best, found = before - 1.0 / m, None
+        pair = Y[:, [i, j]]
+        deviation = np.sqrt((pair**2).mean(axis=0))
+        for angle in ANGLES:
+            c, s = np.cos(angle), np.sin(angle)
+            turn = np.array([[c, s], [-s, c]]) / deviation
+            turned = pair @ turn.T
+            scale = np.sqrt((turned**2).mean(axis=0))
+            turn, turned = turn / scale[:, None], turned / scale
+            fits = [_fit(turned[:, side], shapes.allow_fine) for side in (0, 1)]
+            loss = fits[0][1] + fits[1][1] - np.log(abs(np.linalg.det(turn)))
+            if loss < best:
+                best, found = loss, (turn, turned, fits)
+        if found is None:
+            continue
+        turn, turned, fits = found
+        W[[i, j]] = turn @ W[[i, j]]
+        Y[:, [i, j]] = turned
+        for row, (slopes, _, log_normaliser, fine) in zip((i, j), fits, strict=True):
+            shapes.slopes[row], shapes.log_normalisers[row], shapes.fine[row] = slopes, log_normaliser, fine
+        rotated += 1
+    return rotated
+
+
+def _loss(y: F64, shapes: Shapes, i: int) -> float:
+    return float(shapes.slopes[i] @ kernels.basis(np.abs(y)).mean(axis=1) + shapes.log_normalisers[i])
+
+
+def _fit(y: F64, allow_fine: bool) -> tuple[F64, float, float, bool]:
+    means = kernels.basis(np.abs(y)).mean(axis=1)
+    return kernels.best_shape(means, np.ones(5), False, allow_fine, float(len(y)), 1e-3 / len(y))

@@ -1,0 +1,69 @@
+"""Adaptive densities inside a solver: when shapes are refitted, and that it only ever lowers the loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from majorica.densities.table import Densities
+from majorica.kernels import shapes as kernels
+from majorica.statistics import F64, Statistics
+
+GAUSSIAN_LOG_NORMALISER = 0.5 * float(np.log(2 * np.pi))
+
+
+@dataclass
+class Shapes:
+    """Slopes of every component's density, and which family each is in.
+
+    A refit takes the sample means of five basis functions, which every pass
+    gathers, and minimises the normalised loss over the slopes exactly. So a
+    change of shape at fixed `W` is a descent step of the joint loss.
+    """
+
+    slopes: F64 = field(default_factory=lambda: np.empty((0, 5)))
+    log_normalisers: F64 = field(default_factory=lambda: np.empty(0))
+    fine: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+    allow_fine: bool = False
+    wait: int = 1  #: steps between two refits, doubling up to 16
+    since: int = 0  #: steps since the last refit
+
+    @classmethod
+    def gaussian(cls, p: int) -> Shapes:
+        """All components Gaussian, which both families contain."""
+        return cls(np.ones((p, 5)), np.full(p, GAUSSIAN_LOG_NORMALISER), np.zeros(p, np.bool_))
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for a refit."""
+        return self.since >= self.wait
+
+    def densities(self) -> Densities:
+        """The densities as the kernels read them."""
+        return Densities.piecewise(self.slopes, self.log_normalisers)
+
+    def refit(self, statistics: Statistics, least: float) -> F64:
+        """Best shapes for the samples behind `statistics`; a component changes if it gains over `least` nats.
+
+        Returns each component's gain and brings ``statistics.loss`` to the
+        new shapes; the gradient there is still that of the old ones.
+        """
+        means = basis_means(statistics)
+        gains = kernels.refit(
+            means, self.slopes, self.log_normalisers, self.fine, self.allow_fine, float(statistics.n), least
+        )
+        statistics.loss = np.einsum("im,im->i", self.slopes, means) * statistics.n
+        self.since = 0
+        return gains
+
+    def back_off(self) -> None:
+        """Wait twice as long until the next refit."""
+        self.wait = min(2 * self.wait, 16)
+
+
+def basis_means(statistics: Statistics) -> F64:
+    """Sample means of the five basis functions, ``(p, 5)``, from a pass's sums."""
+    halves = np.column_stack([0.5 * statistics.power, statistics.ramps, np.zeros(len(statistics.power))])
+    return -np.diff(halves, axis=1) / statistics.n
