@@ -18,11 +18,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from majorica.densities.base import Density
-from majorica.engines import Engine, ThreadEngine, single_threaded_blas
+from majorica.engines import Engine, engine_for, single_threaded_blas
 from majorica.engines.threads import effective_n_jobs
 from majorica.errors import DataError, DataTypeError
 from majorica.fitting import Fitted, fit_source
-from majorica.kernels import kernels_for
+from majorica.lazy import inverse_transform_lazily, is_dask, loss_of_block, transform_lazily
 from majorica.memory import make_plan
 from majorica.mergedmodels import merge_models
 from majorica.parameters import is_tabular, resolve
@@ -181,9 +181,14 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         *,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: float = 30.0,
-        engine: Engine | None = None,
+        engine: Engine | Any | None = None,
     ) -> Self:
-        """Find the components of `X`: an array, a file's path, a recording, a Dask array, a stream of blocks."""
+        """Find the components of `X`: an array, a file's path, a recording, a Dask array, a stream of blocks.
+
+        Passes run on `engine`: a ``distributed.Client``, an engine, or by
+        default the Dask client in force for Dask collections and the threads
+        of this machine for all else.
+        """
         source = self._source(X, reset=True)
         solver = self.solver
         if solver == "auto":
@@ -206,13 +211,9 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
                 self._publish(fitted, session=session)
             else:
                 assert not isinstance(source, Stream)
-                own = ThreadEngine(plan.n_jobs) if engine is None else engine
-                try:
+                with engine_for(source, engine, n_jobs=plan.n_jobs) as own:
                     on_disk = plan.touch_on_disk
                     self._publish(fit_source(source, options, own, checkpoint=keeper, touch_on_disk=on_disk))
-                finally:
-                    if engine is None:
-                        own.close()
         if self.stop_reason_ == StopReason.INTERRUPTED.value:
             warn_interrupted(self.trace_, checkpoint)
         return self
@@ -289,8 +290,10 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
     # ------------------------------------------------------------ using the model
 
     def transform(self, X: Any) -> Any:
-        """Sources of `X`, ``(n_samples, n_components)``; float32 stays float32."""
+        """Sources of `X`, ``(n_samples, n_components)``; float32 stays float32, Dask arrays stay lazy."""
         check_is_fitted(self, "components_")
+        if is_dask(X):
+            return transform_lazily(X, self.mean_, self.components_)
         source = self._source(X, reset=False)
         if isinstance(source, Stream):
             return np.concatenate([self._apply(block) for block in source])
@@ -308,8 +311,10 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         return (X - now["mean_"].astype(X.dtype)) @ now["components_"].T.astype(X.dtype)
 
     def inverse_transform(self, X: Any) -> Any:
-        """Samples from their sources ``(n_samples, n_components)``."""
+        """Samples from their sources ``(n_samples, n_components)``; Dask arrays stay lazy."""
         check_is_fitted(self, "components_")
+        if is_dask(X):
+            return inverse_transform_lazily(X, self.mean_, self.mixing_)
         now = vars(self).copy()
         sources = np.asarray(X)
         if sources.ndim != 2 or sources.shape[1] != self.n_components_:
@@ -322,13 +327,17 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         check_is_fitted(self, "components_")
         source = self._source(X, reset=False)
         fitted: Fitted = self._fitted
-        kernels = kernels_for(fitted.densities)
-        B = fitted.W @ fitted.whitening.matrix
+        model = (fitted.whitening.mean, fitted.W @ fitted.whitening.matrix, fitted.densities)
         loss, n = 0.0, 0
         with single_threaded_blas():
-            for block in _blocks_of(source):
-                statistics = kernels.statistics(block, fitted.whitening.mean, B, fitted.densities)
-                loss, n = loss + float(statistics.loss.sum()), n + statistics.n
+            if isinstance(source, Stream):
+                for block in source:
+                    loss, n = loss + loss_of_block(block, *model), n + len(block)
+            else:
+                blocks, n = split_blocks(source.n_samples, 10_000), source.n_samples
+                with engine_for(source, n_jobs=self.n_jobs) as engine:
+                    for part in engine.run(loss_of_block, source, blocks, *model):
+                        loss += part
         if not math.isfinite(loss):
             raise DataError("Input X contains NaN or infinity; drop or interpolate such samples first")
         log_det = np.linalg.slogdet(fitted.W)[1] + fitted.whitening.log_volume
@@ -342,7 +351,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
 
     def _source(self, X: Any, *, reset: bool) -> Source | Stream:
         """`X` as a source; arrays and data frames go through scikit-learn's own checks."""
-        if is_tabular(X):
+        if not is_dask(X) and is_tabular(X):
             names = getattr(self, "feature_names_in_", None)
             array = self._array(X, reset=reset)
             if reset:
@@ -437,12 +446,3 @@ def _achieved(fitted: Fitted, tol: float | None) -> str:
     if math.isnan(fitted.gradient):
         return f"the loss was still falling ({wanted} was asked for)"
     return f"the largest relative gradient is {fitted.gradient:.2g}, asked for was {wanted}"
-
-
-def _blocks_of(source: Source | Stream) -> Iterable[Array]:
-    """All samples, a block at a time, in order."""
-    if isinstance(source, Stream):
-        yield from source
-    else:
-        for ((start, stop),) in split_blocks(source.n_samples, 10_000):
-            yield source.read(start, stop)
