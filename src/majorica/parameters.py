@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,8 @@ def resolve(ica: Any, solver: str) -> Options:
     check_number("half_life", ica.half_life, low=1e-300, optional=True)
     check_number("max_iter", ica.max_iter, low=1, optional=True)
     check_number("tol", ica.tol, low=0, optional=True)
-    callbacks = ica.callbacks if ica.callbacks is not None else ()
+    check_number("verbose", ica.verbose, low=0, boolean=True)
+    check_components(ica.n_components)
     return Options(
         solver=solver,
         density=ica.density,
@@ -48,10 +50,30 @@ def resolve(ica: Any, solver: str) -> Options:
         max_iter=DEFAULT_PASSES[solver] if ica.max_iter is None else ica.max_iter,
         tol=ica.tol,
         w_init=None if ica.w_init is None else np.asarray(ica.w_init),
-        callbacks=(callbacks,) if callable(callbacks) else tuple(callbacks),
+        callbacks=callback_tuple(ica.callbacks),
         rng=generator(ica.random_state),
         seed=seed_text(ica.random_state),
     )
+
+
+def check_components(n_components: Any) -> None:
+    """Refuse what can be neither a number of components nor a share of variance."""
+    share = isinstance(n_components, numbers.Real) and 0 < float(n_components) < 1
+    count = isinstance(n_components, numbers.Integral) and not isinstance(n_components, bool) and int(n_components) >= 1
+    if not (n_components is None or share or count):
+        raise ParameterError(
+            f"n_components={n_components!r} must be None, a positive integer, or a share of variance between 0 and 1"
+        )
+
+
+def callback_tuple(callbacks: Any) -> tuple[Any, ...]:
+    """One callable, several or none, as a tuple."""
+    if callbacks is None:
+        return ()
+    listed = (callbacks,) if callable(callbacks) or not isinstance(callbacks, Iterable) else tuple(callbacks)
+    if not all(callable(callback) for callback in listed):
+        raise ParameterError(f"callbacks={callbacks!r} must be a callable that takes a Step, or a list of such")
+    return listed
 
 
 def generator(random_state: Any) -> np.random.Generator:
@@ -72,12 +94,21 @@ def seed_text(random_state: Any) -> str:
 
 
 def check_number(
-    name: str, value: Any, *, low: float, high: float = math.inf, integer: bool = False, optional: bool = False
+    name: str,
+    value: Any,
+    *,
+    low: float,
+    high: float = math.inf,
+    integer: bool = False,
+    optional: bool = False,
+    boolean: bool = False,
 ) -> None:
+    """Refuse a `value` that is not a number from `low` to `high`; True and False only count as such if `boolean`."""
     if value is None and optional:
         return
     kind = numbers.Integral if integer else numbers.Real
-    if isinstance(value, bool) or not isinstance(value, kind) or not low <= float(value) <= high:
+    refused = isinstance(value, bool) and not boolean
+    if refused or not isinstance(value, kind) or not low <= float(value) <= high:
         what = "an integer" if integer else "a number"
         span = f">= {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}"
         raise ParameterError(f"{name}={value!r} must be {what} {span}{' or None' if optional else ''}")

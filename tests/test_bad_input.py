@@ -1,0 +1,265 @@
+"""Awkward input: the right answer, or one named error that says what to do; never NaN in silence."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from majorica import ICA
+from majorica.densities import Huber
+from majorica.errors import DataError, DataTypeError, MajoricaError, ParameterError, RankWarning
+from makers import laplace
+
+SOLVERS = ["auto", "incremental", "batch", "online"]
+every_solver = pytest.mark.parametrize("solver", SOLVERS)
+
+
+def make(solver: str = "auto", **options: object) -> ICA:
+    return ICA(solver=solver, random_state=0, **({"density": "huber"} | options))
+
+
+def assert_sane(ica: ICA) -> None:
+    for name in ("components_", "mixing_", "mean_", "whitening_", "loss_"):
+        assert np.isfinite(getattr(ica, name)).all(), name
+
+
+def matched(one: np.ndarray, two: np.ndarray) -> float:
+    """Largest difference of two sets of unit-variance sources, order and sign apart."""
+    correlation = one.T @ two / len(one)
+    order = np.abs(correlation).argmax(axis=1)
+    assert sorted(order) == list(range(one.shape[1]))
+    return float(np.abs(two[:, order] * np.sign(correlation[np.arange(len(order)), order]) - one).max())
+
+
+# ------------------------------------------------------------------ named errors
+
+BAD_SAMPLES = {
+    "nan": (lambda X: np.where(np.arange(len(X))[:, None] == 70, np.nan, X), DataError, "NaN"),
+    "inf": (lambda X: np.where(np.arange(len(X))[:, None] == 70, np.inf, X), DataError, "inf"),
+    "complex": (lambda X: X + 1j, DataError, "[Cc]omplex"),
+    "strings": (lambda X: np.full(X.shape, "a"), (DataError, DataTypeError), "string|numbers|convert"),
+    "objects": (lambda X: np.array([[{}, 1]] * 9, dtype=object), (DataError, DataTypeError), "numb|real"),
+    "sparse": (lambda X: scipy.sparse.csr_array(X), DataTypeError, "[Ss]parse"),
+    "one-dimension": (lambda X: X[:, 0], DataError, "1D|2D"),
+    "three-dimensions": (lambda X: X[None], DataError, "3|2D"),
+    "no-samples": (lambda X: X[:0], DataError, "0 sample"),
+    "no-features": (lambda X: X[:, :0], DataError, "0 feature"),
+    "one-sample": (lambda X: X[:1], DataError, "sample"),
+    "all-zeros": (lambda X: np.zeros_like(X), DataError, "constant|variance"),
+    "all-constant": (lambda X: np.full_like(X, 3.7), DataError, "constant|variance"),
+    "overflow": (lambda X: X * 1e200, DataError, "rescale|overflow"),
+}
+
+
+@every_solver
+@pytest.mark.parametrize("case", BAD_SAMPLES)
+def test_unusable_samples_are_named(solver: str, case: str) -> None:
+    spoil, kind, words = BAD_SAMPLES[case]
+    X, _ = laplace(200, 3)
+    with np.errstate(over="ignore", invalid="ignore"), pytest.raises(kind, match=words) as caught:
+        make(solver).fit(spoil(X))
+    assert isinstance(caught.value, MajoricaError)
+    assert isinstance(caught.value, ValueError | TypeError)
+
+
+@pytest.mark.parametrize("case", ["nan", "inf", "complex", "strings", "sparse", "one-dimension"])
+def test_unusable_samples_are_named_after_fitting(case: str) -> None:
+    spoil, kind, _ = BAD_SAMPLES[case]
+    X, _ = laplace(200, 3)
+    ica = make().fit(X)
+    wanted = ica.transform(X)
+    for method in (ica.transform, ica.score, ica.partial_fit):
+        with pytest.raises(kind) as caught:
+            method(spoil(X))
+        assert isinstance(caught.value, MajoricaError)
+    np.testing.assert_array_equal(ica.transform(X), wanted)
+
+
+def test_no_samples_after_fitting() -> None:
+    """Nothing to transform is an error; nothing new in a live stream is not."""
+    X, _ = laplace(200, 3)
+    ica = make().fit(X)
+    before = ica.components_.copy()
+    for method in (ica.transform, ica.score):
+        with pytest.raises(DataError, match="0 sample"):
+            method(X[:0])
+    np.testing.assert_array_equal(ica.partial_fit(X[:0]).components_, before)
+
+
+def test_the_first_bad_sample_is_located() -> None:
+    X, _ = laplace(40_000, 3)
+    X[31_234, 1] = np.nan
+    with pytest.raises(DataError, match=r"sample 31234, feature 1"):
+        make().fit(X)
+
+
+def test_another_width_is_named_and_the_estimator_goes_on() -> None:
+    X, _ = laplace(400, 3)
+    ica = make().partial_fit(X[:200])
+    with pytest.raises(DataError, match="features"):
+        ica.partial_fit(X[:, :2])
+    other = make().partial_fit(X[:200]).partial_fit(X[200:])
+    ica.partial_fit(X[200:])
+    np.testing.assert_array_equal(ica.components_, other.components_)
+    for method in (ica.transform, ica.score):
+        with pytest.raises(DataError, match="features"):
+            method(X[:, :2])
+    with pytest.raises(DataError, match="shape"):
+        ica.inverse_transform(np.ones((4, 2)))
+
+
+def test_a_block_with_nan_is_not_used_and_the_stream_goes_on() -> None:
+    X, _ = laplace(25_000, 3)
+    one, two = make(), make()
+    for start in range(0, 25_000, 5000):
+        one.partial_fit(X[start : start + 5000])
+        two.partial_fit(X[start : start + 5000])
+        spoilt = X[:100].copy()
+        spoilt[3, 2] = np.nan
+        with pytest.raises(DataError, match="NaN"):
+            two.partial_fit(spoilt)
+    np.testing.assert_array_equal(one.components_, two.components_)
+
+
+BAD_PARAMETERS = [
+    ("solver", "sgd"), ("solver", None), ("whiten", False), ("whiten", "zca"), ("density", "cauchy"),
+    ("density", 3), ("density", Huber), ("batch_size", 0), ("batch_size", 2.5), ("batch_size", "many"),
+    ("n_updates", 0), ("n_updates", -1), ("alpha", 0.2), ("alpha", 1.5), ("alpha", float("nan")),
+    ("half_life", 0), ("half_life", -3.0), ("max_iter", 0), ("max_iter", "ten"), ("tol", -1e-3),
+    ("tol", float("nan")), ("w_init", np.eye(2)), ("w_init", np.zeros((3, 3))), ("w_init", np.full((3, 3), np.nan)),
+    ("random_state", "seed"), ("random_state", -1), ("n_jobs", 0), ("n_jobs", 1.5), ("n_jobs", "all"),
+    ("n_components", 0), ("n_components", 2.5), ("n_components", "all"), ("callbacks", 3), ("verbose", "loud"),
+    ("memory_limit", "lots"), ("memory_limit", -1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), BAD_PARAMETERS, ids=[f"{n}={v!r:.20}" for n, v in BAD_PARAMETERS])
+def test_bad_parameters_are_named(name: str, value: object) -> None:
+    X, _ = laplace(100, 3)
+    with pytest.raises(ParameterError, match=name) as caught:
+        ICA(**{name: value}).fit(X)
+    assert isinstance(caught.value, ValueError)
+
+
+# ------------------------------------------------------------------ right answers
+
+
+@every_solver
+def test_one_feature(solver: str) -> None:
+    X, _ = laplace(500, 1)
+    ica = make(solver).fit(X)
+    assert_sane(ica)
+    np.testing.assert_allclose(ica.transform(X).std(), 1, rtol=0.02)
+
+
+@pytest.mark.parametrize("solver", ["auto", "incremental", "batch"])
+def test_fewer_samples_than_features(solver: str) -> None:
+    X = np.random.default_rng(0).laplace(size=(12, 30))
+    ica = make(solver).fit(X)
+    assert ica.n_components_ == 11
+    assert_sane(ica)
+    np.testing.assert_allclose(ica.inverse_transform(ica.transform(X)), X, atol=1e-10)
+
+
+REDUNDANT = {
+    "constant": lambda X: np.column_stack([X, np.full(len(X), 5.0)]),
+    "zero": lambda X: np.column_stack([X, np.zeros(len(X))]),
+    "duplicate": lambda X: np.column_stack([X, X[:, 1]]),
+    "scaled-duplicate": lambda X: np.column_stack([X, 1e-9 * X[:, 0]]),
+    "average-reference": lambda X: np.column_stack([X, -X.sum(axis=1)]),
+}
+
+
+@every_solver
+@pytest.mark.parametrize("case", REDUNDANT)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_redundant_channels_reduce_the_rank_and_nothing_is_lost(solver: str, case: str, dtype: type) -> None:
+    X, _ = laplace(3000, 3)
+    redundant = REDUNDANT[case](X).astype(dtype)
+    with pytest.warns(RankWarning, match="rank 3 in 4"):
+        ica = make(solver).fit(redundant)
+    assert ica.n_components_ == ica.rank_ == 3
+    assert_sane(ica)
+    assert np.abs(ica.components_).max() < 1e12
+    back = ica.inverse_transform(ica.transform(redundant.astype(np.float64)))
+    np.testing.assert_allclose(back, redundant, atol=1e-10 if dtype is np.float64 else 1e-5)
+
+
+@every_solver
+@pytest.mark.parametrize("scale", [1e-13, 1e-6, 1e6, 1e12])
+def test_scales_do_not_change_the_sources(solver: str, scale: float) -> None:
+    X, _ = laplace(3000, 3)
+    plain, scaled = make(solver).fit(X), make(solver).fit(X * scale)
+    assert matched(plain.transform(X), scaled.transform(X * scale)) < 1e-6
+    np.testing.assert_allclose(scaled.mixing_, plain.mixing_ * scale, rtol=1e-6, atol=1e-9 * scale)
+
+
+@every_solver
+def test_channels_of_very_different_scales(solver: str) -> None:
+    """Magnetometers, gradiometers and volts together."""
+    X, _ = laplace(3000, 4)
+    scales = np.array([1e-13, 1e12, 1.0, 1e-6])
+    plain, scaled = make(solver).fit(X), make(solver).fit(X * scales)
+    assert matched(plain.transform(X), scaled.transform(X * scales)) < 1e-6
+    back = scaled.inverse_transform(scaled.transform(X * scales))
+    assert (np.abs(back - X * scales) <= 1e-10 * scales * 30).all()
+
+
+@every_solver
+def test_offset_of_1e8_does_not_change_the_sources(solver: str) -> None:
+    X, _ = laplace(3000, 3)
+    shifted = X + 1e8
+    plain, moved = make(solver).fit(shifted - 1e8), make(solver).fit(shifted)
+    assert matched(plain.transform(shifted - 1e8), moved.transform(shifted)) < 1e-6
+
+
+@every_solver
+def test_a_million_sigma_outlier_gives_a_finite_model(solver: str) -> None:
+    X, _ = laplace(5000, 3)
+    X[123] = 1e6 * X.std(axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        ica = make(solver).fit(X)
+    assert_sane(ica)
+    assert np.abs(ica.components_).max() < 1e6
+    back = ica.inverse_transform(ica.transform(X))
+    np.testing.assert_allclose(back[:100], X[:100], atol=1e-6)
+
+
+def test_int16_fortran_and_read_only_maps_give_the_bits_of_the_plain_array(tmp_path) -> None:
+    X, _ = laplace(3000, 3)
+    counts = np.round(X * 1000).astype(np.int16)
+    wanted = make().fit(counts.astype(np.float32))
+    np.testing.assert_array_equal(make().fit(counts).components_, wanted.components_)
+    plain = make().fit(X)
+    np.testing.assert_array_equal(make().fit(np.asfortranarray(X)).components_, plain.components_)
+    np.save(tmp_path / "x.npy", X)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    for solver in SOLVERS:
+        np.testing.assert_array_equal(make(solver).fit(mapped).components_, make(solver).fit(X).components_)
+    np.testing.assert_array_equal(make().fit(X[::-1]).components_, make().fit(X[::-1].copy()).components_)
+    np.testing.assert_array_equal(make().fit(X.astype(">f8")).components_, plain.components_)
+
+
+@every_solver
+def test_input_is_not_written_to(solver: str) -> None:
+    X, _ = laplace(2000, 3)
+    before = X.copy()
+    ica = make(solver).fit(X)
+    ica.transform(X)
+    ica.score(X)
+    np.testing.assert_array_equal(X, before)
+
+
+def test_gaussian_sources_end_in_a_finite_model() -> None:
+    """Nothing to separate: no blow-up, an orthonormal-like answer all the same."""
+    X = np.random.default_rng(0).normal(size=(5000, 4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        for solver in SOLVERS:
+            ica = ICA(solver=solver, random_state=0).fit(X)
+            assert_sane(ica)
+            np.testing.assert_allclose(ica.transform(X).std(axis=0), 1, rtol=0.05)

@@ -1,0 +1,123 @@
+"""Same data and same seed, same bits: in a row, in threads, in forked children, for any number of jobs."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import threading
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from majorica import ICA
+from makers import laplace
+
+SOLVERS = {
+    "progressive": {"solver": "progressive"},
+    "adaptive": {"solver": "progressive", "density": "adaptive"},
+    "incremental": {"solver": "incremental", "max_iter": 3, "tol": 0},
+    "incremental-p": {"solver": "incremental", "n_updates": None, "max_iter": 3, "tol": 0},
+    "online": {"solver": "online"},
+    "batch": {"solver": "batch", "max_iter": 4, "tol": 0},
+}
+over_solvers = pytest.mark.parametrize("options", SOLVERS.values(), ids=SOLVERS)
+
+
+def make(options: dict, n_jobs: int | None = None) -> ICA:
+    return ICA(**({"density": "huber"} | options), random_state=7, n_jobs=n_jobs)
+
+
+def data() -> np.ndarray:
+    return laplace(100_003, 4, seed=11)[0]
+
+
+def bits(ica: ICA) -> bytes:
+    parts = (ica.components_, ica.mixing_, ica.mean_, np.float64(ica.loss_), ica.trace_["loss"], ica.trace_["passes"])
+    return b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
+
+
+def _fit_in_child(options: dict, queue) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        queue.put(bits(make(options).fit(data())))
+
+
+@over_solvers
+def test_twice_in_a_row_and_for_any_number_of_jobs(options: dict) -> None:
+    X = data()
+    wanted = bits(make(options).fit(X))
+    for n_jobs in (None, 1, 2, 4):
+        assert bits(make(options, n_jobs).fit(X)) == wanted, n_jobs
+
+
+@pytest.mark.parametrize("n_updates", [2, None])
+def test_jobs_that_share_one_mini_batch(n_updates: int | None) -> None:
+    """From 32 components on, threads share the phases of a mini-batch."""
+    X, _ = laplace(4001, 33)
+    options = {"solver": "incremental", "n_updates": n_updates, "max_iter": 2, "tol": 0, "batch_size": 700}
+    wanted = bits(make(options, 1).fit(X))
+    for n_jobs in (2, 4):
+        assert bits(make(options, n_jobs).fit(X)) == wanted
+
+
+@over_solvers
+def test_in_a_thread_beside_another_fit(options: dict) -> None:
+    X = data()
+    wanted = bits(make(options).fit(X))
+    found: list[bytes] = []
+    threads = [threading.Thread(target=lambda: found.append(bits(make(options, 2).fit(X)))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [wanted, wanted]
+
+
+@over_solvers
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_in_a_forked_child(options: dict) -> None:
+    """After the parent has fitted with its threads: no deadlock, same bits."""
+    wanted = bits(make(options, 2).fit(data()))
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_fit_in_child, args=(options, queue))
+    child.start()
+    try:
+        assert queue.get(timeout=60) == wanted
+    finally:
+        child.join(timeout=10)
+        if child.is_alive():
+            child.terminate()
+    assert child.exitcode == 0
+
+
+@over_solvers
+def test_after_pickling_and_cloning(options: dict) -> None:
+    X = data()[:20_001]
+    ica = make(options)
+    wanted = bits(ica.fit(X))
+    assert bits(clone(ica).fit(X)) == wanted
+    copied = pickle.loads(pickle.dumps(ica))
+    np.testing.assert_array_equal(copied.transform(X), ica.transform(X))
+    assert bits(copied.fit(X)) == wanted
+    assert bits(ica.fit(X)) == wanted  # refitting forgets the first fit
+
+
+def test_partial_fit_goes_on_after_pickling() -> None:
+    X = data()
+    one = ICA(random_state=0, density="huber").partial_fit(X[:30_000])
+    two = pickle.loads(pickle.dumps(one))
+    assert bits(one.partial_fit(X[30_000:])) == bits(two.partial_fit(X[30_000:]))
+
+
+def test_seeds_matter_and_generators_are_taken() -> None:
+    X, _ = laplace(5000, 4)
+    options = {"solver": "incremental", "density": "huber", "max_iter": 2, "tol": 0, "batch_size": 100}
+    one, two = (ICA(**options, random_state=seed).fit(X) for seed in (0, 1))
+    assert not np.array_equal(one.components_, two.components_)
+    three = ICA(**options, random_state=np.random.default_rng(0)).fit(X)
+    np.testing.assert_array_equal(three.components_, one.components_)
+    four, five = (ICA(**options, random_state=np.random.RandomState(3)).fit(X) for _ in range(2))
+    np.testing.assert_array_equal(four.components_, five.components_)
