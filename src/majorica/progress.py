@@ -200,13 +200,5 @@ def showing_progress(options: Options, *, n_samples: int | None, verbose: int) -
         n_samples=n_samples, max_iter=options.max_iter, tol=options.tol, online=options.solver == "online"
     )
     with Progress(forecast) as progress:
-        if verbose > 1:
-            progress.console.print(plan(options, n_samples), highlight=False, soft_wrap=True, markup=False)
         yield replace(options, callbacks=(*options.callbacks, progress))
 
-
-def plan(options: Options, n_samples: int | None) -> str:
-    """What a fit is about to do, in one line."""
-    amount = "a stream" if n_samples is None else f"{n_samples:,} samples"
-    target = "the statistical floor" if options.tol is None else f"a gradient of {options.tol:g}"
-    return f"plan: {options.solver} on {amount}, density {options.density}, to {target} in {options.max_iter:g} passes"

@@ -38,7 +38,7 @@ class Drawing:
     def component(self, i: int, *, panels: bool) -> str:
         """Component `i` as a line, with its panels if asked for."""
         found, measures = self.map(i), self.measures
-        kind = "super-Gaussian" if measures.is_super_gaussian(i) else "sub-Gaussian"
+        kind = measures.kind(i)
         strongest = np.argsort(-np.abs(self.mixing[:, i]), kind="stable")[:NAMED]
         labels = [self.names[j] for j in strongest.tolist()]
         text = " ".join([f"ic {i}", kind.lower(), str(measures.densities[i]), *labels])
@@ -59,7 +59,7 @@ class Drawing:
             f'<span class="meter"><i style="width:{width:.1f}%"></i></span></span>'
             f'<span class="kurt">{kind}<span>kurtosis {number(float(measures.kurtosis[i]), 2)}</span></span>'
             f'<span class="sparkbox"><svg class="spark" viewBox="0 0 600 60" preserveAspectRatio="none" '
-            f'aria-hidden="true"><path id="t{i}" d="{spark(measures.trace[i])}"/></svg></span>'
+            f'aria-hidden="true"><path class="wave" id="t{i}" d="{spark(measures.trace[i])}"/></svg></span>'
         )
         plain = "" if found else " plain"
         if not panels:
@@ -85,7 +85,7 @@ class Drawing:
             filtered = image_svg(data_uri(grey_image(self.filters[i].reshape(self.image_shape))), f"f{i}", kind="map")
             parts.append(panel("quarter", "What it adds to a patch", used.replace("-112 -116 224 230", "0 0 100 100")))
             parts.append(panel("quarter", "Filter that finds it", filtered))
-            parts.append(panel("half", "Distribution", density_chart(self.measures, i) + DENSITY_KEY))
+            parts.append(panel("half chartbox", "Distribution", density_chart(self.measures, i) + DENSITY_KEY))
             return "".join(parts)
         parts.append(panel("wide", "Source", self.trace(i)))
         if self.head is not None:
@@ -94,8 +94,8 @@ class Drawing:
         parts.append(panel(size, "Largest weights", self.weights(i)))
         rest = "quarter" if self.head is not None else "third"
         if self.measures.spectrum.shape[1]:
-            parts.append(panel(rest, "Spectrum", spectrum_chart(self.measures, i, self.sfreq)))
-        parts.append(panel(rest, "Distribution", density_chart(self.measures, i) + DENSITY_KEY))
+            parts.append(panel(f"{rest} chartbox", "Spectrum", spectrum_chart(self.measures, i, self.sfreq)))
+        parts.append(panel(f"{rest} chartbox", "Distribution", density_chart(self.measures, i) + DENSITY_KEY))
         return "".join(parts)
 
     def trace(self, i: int) -> str:
@@ -164,7 +164,7 @@ def density_chart(measures: Measures, i: int) -> str:
     s = np.linspace(EDGES[0], EDGES[-1], 101)
     model = measures.model_density(i, s)
     top = 1.08 * max(float(measures.histogram[i].max()), float(model.max()), 0.4)
-    chart = Chart((EDGES[0], EDGES[-1]), (0, top), "distribution", "standard deviations", width=320, height=190, show_y=False)
+    chart = Chart((EDGES[0], EDGES[-1]), (0, top), "distribution", "standard deviations", width=250, height=170, show_y=False)
     chart.steps(EDGES, measures.histogram[i])
     chart.line(s, np.exp(-0.5 * s * s) / np.sqrt(2 * np.pi), "gauss")
     chart.line(s, model, "model")
@@ -179,7 +179,7 @@ def spectrum_chart(measures: Measures, i: int, sfreq: float | None) -> str:
     margin = 0.06 * max(high - low, 1.0)
     label = "frequency, Hz" if sfreq else "cycles a sample"
     span = (0.0, float(frequencies[-1]))
-    chart = Chart(span, (low - margin, high + margin), "spectrum", label, log_y=True, width=320, height=190)
+    chart = Chart(span, (low - margin, high + margin), "spectrum", label, log_y=True, width=250, height=170)
     chart.line(frequencies, power)
     return chart.render()
 

@@ -27,13 +27,14 @@ def convergence_section(ica: Any) -> str:
         for name, label in (("passes", "samples" if online else "passes over the data"), ("seconds", "seconds"))
     )
     rule = '<span><i class="k-rule"></i>more samples join in</span>' if 0 < len(grown) < 20 else ""
+    early = '<span><i class="k-early"></i>on a subset</span>' if len(grown) else ""
     goal = '<span><i class="k-target"></i>goal</span>' if target(ica) and "k-goal" in by_passes else ""
     return (
         '<input class="pick" type="radio" name="axis" id="by-passes" checked><label for="by-passes">'
         f"{'Samples' if online else 'Passes'}</label>"
         '<input class="pick" type="radio" name="axis" id="by-time"><label for="by-time">Time</label>'
         f'<div class="two by-passes">{by_passes}</div><div class="two by-time">{by_time}</div>'
-        f'<div class="key">{rule}{goal}</div>'
+        f'<div class="key">{early}{rule}{goal}</div>'
     )
 
 
@@ -46,12 +47,18 @@ def target(ica: Any) -> float | None:
 
 def _charts(trace: Any, x: Any, label: str, rules: list[float], goal: float | None) -> str:
     span = (0.0, float(x[-1]) or 1.0)
-    loss = trace["loss"]
-    low, high = float(np.nanmin(loss)), float(np.nanmax(loss))
-    margin = 0.05 * max(high - low, 1e-9)
+    loss, level = trace["loss"], trace["n_samples"]
+    last = level == level[-1]
+    # Losses of different samples are not comparable: the scale is that of the last level.
+    shown = loss[last] if last.sum() > 1 else loss
+    low, high = float(np.nanmin(shown)), float(np.nanmax(shown))
+    margin = 0.06 * max(high - low, 1e-9)
     chart = Chart(span, (low - margin, high + margin), "loss", label, "Loss, nats a sample")
     chart.upright(rules)
-    chart.line(x, loss)
+    for size in np.unique(level[~last]):
+        chosen = (level == size) & (loss >= low) & (loss <= high + margin)
+        chart.line(x[chosen], loss[chosen], "early")
+    chart.line(x[last], loss[last])
     parts = [f"<div>{chart.render()}</div>"]
     known = trace["gradient"] > 0
     if known.sum() > 1:
@@ -64,6 +71,8 @@ def _charts(trace: Any, x: Any, label: str, rules: list[float], goal: float | No
         chart.upright(rules)
         if goal is not None:
             chart.line(span, [math.log10(goal)] * 2, "target k-goal")
-        chart.line(x[known], gradient)
+        for size in np.unique(level):
+            chosen = level[known] == size
+            chart.line(x[known][chosen], gradient[chosen], "line" if size == level[-1] else "early")
         parts.append(f"<div>{chart.render()}</div>")
     return "".join(parts)

@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 import majorica
 from majorica.errors import ParameterError
+from majorica.persistence.atomic import write_atomically
 from majorica.report.components import MOST_PANELS, Drawing, feature_names
 from majorica.report.convergence import convergence_section
-from majorica.report.files import write_atomically
 from majorica.report.layout import HeadMap, image_shape_of, positions_of
 from majorica.report.measure import measure, source_variance, unit_variance_unmixing
 from majorica.report.repeat import parameter_rows, python_lines, shell_command
@@ -130,8 +130,8 @@ class Report:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page to `path`; a reader never sees half of it."""
-        with write_atomically(path) as handle:
-            handle.write(self.html.encode("utf-8"))
+        page = self.html.encode("utf-8")
+        write_atomically(path, lambda file: file.write(page) and None)
 
     def _repr_html_(self) -> str:
         # A frame of its own: the page's style and script stay out of the notebook's.
@@ -150,7 +150,7 @@ class Report:
         ica, seconds = self.ica, fit_seconds(self.ica)
         explained = min(1.0, float(self.measures.explained.sum()))
         facts = [
-            ("Samples", number(ica.n_samples_seen_, 12), f"{ica.n_features_in_:,} features"),
+            ("Samples", f"{ica.n_samples_seen_:,}", f"{ica.n_features_in_:,} features"),
             ("Components", f"{ica.n_components_:,}", f"rank {ica.rank_:,}"),
             ("Explained", f"{100 * explained:.3g} %", "of the variance"),
             ("Time", duration(seconds), f"{number(float(passes(ica)), 3)} passes"),

@@ -17,15 +17,13 @@ F64 = npt.NDArray[np.float64]
 def image_shape_of(ica: Any, image_shape: tuple[int, int] | bool | None) -> tuple[int, int] | None:
     """The image that the features form: as given, or found from a square number of unnamed, image-like features."""
     n = int(ica.n_features_in_)
-    if image_shape is False or image_shape is True:
-        image_shape = None if image_shape else (0, 0)
-    if image_shape is not None:
-        if tuple(image_shape) == (0, 0):
-            return None
+    if isinstance(image_shape, tuple | list):
         height, width = image_shape
         if height * width != n:
             raise ParameterError(f"image_shape={image_shape} has {height * width} pixels, the data has {n} features")
         return int(height), int(width)
+    if image_shape is False:
+        return None
     side = math.isqrt(n)
     if side * side != n or side < 4 or getattr(ica, "feature_names_in_", None) is not None:
         return None
@@ -101,7 +99,7 @@ def to_disc(points: F64) -> F64:
 
 
 class HeadMap:
-    """Interpolates sensor values to a square grid over the unit disc (inverse-distance smoothed spline).
+    """Interpolates sensor values to a square grid over the unit disc (a thin-plate spline).
 
     Parameters
     ----------
@@ -111,7 +109,7 @@ class HeadMap:
         Pixels a side.
     """
 
-    def __init__(self, positions: F64, size: int = 48) -> None:
+    def __init__(self, positions: F64, size: int = 96) -> None:
         self.positions = positions
         axis = (np.arange(size) + 0.5) / size * 2 - 1
         grid_x, grid_y = np.meshgrid(axis, -axis)

@@ -26,6 +26,8 @@ SEGMENT = 512
 TRACE_SAMPLES, TRACE_SECONDS = 600, 5.0
 #: A component that reaches this many standard deviations is driven by single samples.
 OUTLIER = 25.0
+#: Excess kurtosis below which a source looks Gaussian.
+GAUSSIAN = 0.05
 
 
 @dataclass
@@ -51,9 +53,11 @@ class Measures:
         values = np.asarray(s, dtype=np.float64) * scale
         return scale * np.exp(-np.asarray(density.loss(values)) - density.log_normaliser)
 
-    def is_super_gaussian(self, i: int) -> bool:
-        """Whether component `i` has heavier tails than a Gaussian."""
-        return bool(self.kurtosis[i] > 0)
+    def kind(self, i: int) -> str:
+        """Whether component `i` has heavier or lighter tails than a Gaussian, or cannot be told from one."""
+        if abs(self.kurtosis[i]) < GAUSSIAN:
+            return "near Gaussian"
+        return "super-Gaussian" if self.kurtosis[i] > 0 else "sub-Gaussian"
 
 
 @dataclass

@@ -82,7 +82,7 @@ class Chart:
     @property
     def left(self) -> int:
         """Room for the labels of the y axis."""
-        return 52 if self.show_y else 8
+        return (52 if self.width > 300 else 34) if self.show_y else 8
 
     def x(self, value: npt.ArrayLike) -> F64:
         """Data to pixels."""
@@ -122,13 +122,13 @@ class Chart:
             y = float(self.y(value))
             parts.append(f'<path class="grid" d="M{self.left} {y:.1f}H{self.width - 10}"/>')
             if self.show_y:
-                label = power_label(value) if self.log_y else number(value, _digits(self.y_range))
+                label = power_label(value) if self.log_y else tick_label(value, self.y_range, 4)
                 parts.append(f'<text class="end" x="{self.left - 7}" y="{y + 3.5:.1f}">{label}</text>')
         parts += self.marks
         parts.append(f'<path class="axis" d="M{self.left} {floor}H{self.width - 10}"/>')
         for value in ticks(*self.x_range, 5):
             x = float(self.x(value))
-            parts.append(f'<text class="mid" x="{x:.1f}" y="{floor + 15}">{number(value, _digits(self.x_range))}</text>')
+            parts.append(f'<text class="mid" x="{x:.1f}" y="{floor + 15}">{tick_label(value, self.x_range, 5)}</text>')
         if self.x_label:
             middle = (self.left + self.width - 10) / 2
             parts.append(f'<text class="mid name" x="{middle:g}" y="{self.height - 3}">{escape(self.x_label)}</text>')
@@ -137,11 +137,14 @@ class Chart:
         return "".join(parts) + "</svg>"
 
 
-def _digits(span: tuple[float, float]) -> int:
-    """Digits that tell neighbouring ticks of `span` apart."""
-    largest = max(abs(span[0]), abs(span[1]))
-    width = abs(span[1] - span[0])
-    return max(1, min(8, math.ceil(math.log10(max(largest / width, 1) * 20)))) if width > 0 and largest > 0 else 3
+def tick_label(value: float, span: tuple[float, float], count: int) -> str:
+    """`value` with as many decimals as neighbouring ticks of `span` need to differ."""
+    found = ticks(*span, count)
+    step = found[1] - found[0] if len(found) > 1 else span[1] - span[0]
+    if not 1e-4 < step < 1e6:
+        return number(value)
+    decimals = next((d for d in range(5) if abs(step * 10**d - round(step * 10**d)) < 1e-6), 5)
+    return f"{value + 0.0:,.{decimals}f}".replace("-", "−")
 
 
 def spark(values: F64, *, width: int = 600, height: int = 60, limit: float = 5.0, columns: int = 220) -> str:
@@ -166,7 +169,7 @@ def thin(values: F64, columns: int) -> tuple[F64, F64]:
     return index.astype(float), values[index]
 
 
-def bars(names: Sequence[str], values: F64, *, width: int = 300, row: int = 20) -> str:
+def bars(names: Sequence[str], values: F64, *, width: int = 250, row: int = 20) -> str:
     """Horizontal bars about a middle line, for the weights of a few features."""
     peak = float(np.abs(values).max(initial=0.0)) or 1.0
     height = row * len(names) + 4

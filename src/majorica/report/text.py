@@ -34,10 +34,12 @@ def number(value: float, digits: int = 3) -> str:
     if not math.isfinite(value):
         return "–" if math.isnan(value) else ("∞" if value > 0 else "−∞")
     size = abs(value)
+    if size == 0:
+        return "0"
     if size >= 1e7 or 0 < size < 1e-3:
         mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
         return f"{mantissa}e{int(exponent)}".replace("-", "−")
-    decimals = max(0, digits - 1 - (math.floor(math.log10(size)) if size > 0 else 0))
+    decimals = max(0, digits - 1 - math.floor(math.log10(size)))
     return f"{value:,.{min(decimals, 6)}f}".replace("-", "−")
 
 

@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from majorica.report.measure import OUTLIER, Measures
+from majorica.report.measure import GAUSSIAN, OUTLIER, Measures
 from majorica.report.text import escape, number
 
 #: Samples a component below which components are not to be trusted.
 FEW_SAMPLES = 20
-#: Excess kurtosis below which a source looks Gaussian.
-GAUSSIAN = 0.05
 
 
 def alerts(ica: Any, measures: Measures) -> str:

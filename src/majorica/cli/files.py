@@ -1,0 +1,45 @@
+"""Inputs and outputs of the commands."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from majorica.cli.failures import UsageError
+
+
+def open_source(source: str, *, layout: Any = None, picks: str | None = None, n_features: int | None = None) -> Any:
+    """INPUT as a source."""
+    from majorica.sources import as_source
+
+    chosen = None if picks is None else [name.strip() for name in picks.split(",") if name.strip()]
+    return as_source(source, layout=None if layout is None else layout.value, n_features=n_features, picks=chosen)
+
+
+def load_model(path: str) -> Any:
+    """The model in a file."""
+    from majorica import ICA
+    from majorica.errors import ModelFileError
+
+    ica = ICA.load(path)
+    if not hasattr(ica, "components_"):
+        raise ModelFileError(f"{path}: the model has seen too few samples to be used")
+    return ica
+
+
+def check_output(output: str, *, force: bool, inputs: tuple[str, ...] = ()) -> None:
+    """Refuse an output that could not be written, before any work is done."""
+    if not output or "\0" in output:
+        raise UsageError("the output needs a name")
+    folder = os.path.dirname(os.path.abspath(output))
+    if not os.path.isdir(folder):
+        raise UsageError(f"{output}: the directory {folder} does not exist")
+    if os.path.isdir(output):
+        raise UsageError(f"{output}: is a directory; name a file")
+    for path in inputs:
+        if os.path.exists(path) and os.path.exists(output) and os.path.samefile(path, output):
+            raise UsageError(f"{output}: is an input too; choose another output")
+    if os.path.exists(output) and not force:
+        raise UsageError(f"{output}: exists; pass --force to replace it")
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(13, "permission denied, cannot write there", output)

@@ -1,0 +1,70 @@
+"""``majorica info``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from typing import Any
+
+from majorica.cli.files import load_model
+from majorica.cli.fit import describe
+from majorica.cli.messages import emit, plain, spoken_warnings
+
+
+def run(*, model: str, as_json: bool, verbose: int) -> None:
+    """Print what a model file holds."""
+    with spoken_warnings(quiet=False):
+        ica = load_model(model)
+    names = getattr(ica, "feature_names_in_", None)
+    facts = describe(ica)
+    facts["feature_names"] = None if names is None else [str(name) for name in names]
+    parameters = {name: plain(value) for name, value in ica.get_params(deep=False).items()}
+    if as_json:
+        emit({"model": model, "bytes": os.path.getsize(model), **facts, "parameters": parameters})
+        return
+    show_table(model, rows_of(facts, ica, parameters, all_parameters=verbose > 0))
+
+
+def rows_of(
+    facts: dict[str, Any], ica: Any, parameters: dict[str, Any], *, all_parameters: bool
+) -> list[tuple[str, str]]:
+    """The facts of a model in words."""
+    from majorica.report.repeat import changed
+
+    densities = ", ".join(f"{name} ({count})" for name, count in Counter(facts["densities"]).most_common(6))
+    rows = [
+        ("samples", f"{facts['n_samples']:,}"),
+        ("features", f"{facts['n_features']:,}"),
+        ("components", f"{facts['n_components']:,} (rank {facts['rank']:,})"),
+        ("loss", f"{facts['loss']:.6f} nats a sample"),
+        ("passes", f"{facts['passes']:.3g}"),
+        ("seconds", "-" if facts["seconds"] is None else f"{facts['seconds']:.3g}"),
+        ("ended", facts["stop_reason"]),
+        ("densities", densities),
+    ]
+    if facts["feature_names"]:
+        shown = ", ".join(facts["feature_names"][:8])
+        rows.append(("names", shown + (" ..." if facts["n_features"] > 8 else "")))
+    chosen = parameters if all_parameters else {name: parameters[name] for name in changed(ica)}
+    rows += [(name, str(value)) for name, value in chosen.items()]
+    return rows
+
+
+def show_table(title: str, rows: list[tuple[str, str]]) -> None:
+    """Two columns on stdout; plain text where it is not a terminal."""
+    safe = [(name, " ".join(value.split())) for name, value in rows]
+    if not sys.stdout.isatty():
+        width = max(len(name) for name, _ in safe)
+        lines = [title, *(f"{name:<{width}}  {value}" for name, value in safe)]
+        encoding = sys.stdout.encoding or "utf-8"
+        print("\n".join(lines).encode(encoding, "backslashreplace").decode(encoding))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(show_header=False, box=None, pad_edge=False, title=Text(title), title_justify="left")
+    for name, value in safe:
+        table.add_row(Text(name, style="dim"), Text(value))
+    Console().print(table)
