@@ -123,3 +123,18 @@ def _median(found: list[float]) -> float | None:
     found = [np.inf if np.isnan(v) else v for v in found]
     middle = float(np.median(found))
     return middle if np.isfinite(middle) else None
+
+
+def crossing(curves: Curves, below: str, above: str, *, x: str = "passes", measure: str = "gradient") -> float | None:
+    """Median over repeats of the `x` from which on `below` stays under `above`; None if it never does."""
+    found = []
+    for one, other in zip(curves[below], curves[above], strict=True):
+        xs, ys = column(one, x), column(one, measure)
+        reference = np.interp(xs, column(other, x), column(other, measure))
+        under = ys < reference
+        if not under[-1]:
+            found.append(np.inf)
+            continue
+        last_over = np.flatnonzero(~under)
+        found.append(float(xs[min(last_over[-1] + 1, len(xs) - 1)]) if len(last_over) else float(xs[0]))
+    return _median(found)

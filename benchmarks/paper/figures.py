@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.paper import datasets
 from benchmarks.paper.algorithms import FINITE, GREEDY, ONLINE, Algorithm
 from benchmarks.paper.cache import Store
-from benchmarks.paper.curves import column, plateaus, summarise
+from benchmarks.paper.curves import column, crossing, plateaus, summarise
 from benchmarks.paper.draw import grid, legend, panel
 from benchmarks.paper.experiment import Curves, run_experiment
 from benchmarks.paper.progress import Progress
@@ -83,8 +83,8 @@ def synthetic(bench: Bench) -> dict[str, Any]:
         legend(figure, FINITE, y=0.93)
         save(figure, f"synthetic-{x}")
     return {
-        "synthetic": report(size, top, levels, FINITE),
-        "synthetic-online": report(online, bottom, online_levels, ONLINE),
+        "synthetic": report(bench, "synthetic", top, levels, FINITE),
+        "synthetic-online": report(bench, "synthetic-online", bottom, online_levels, ONLINE),
     }
 
 
@@ -123,7 +123,7 @@ def huge(bench: Bench) -> dict[str, Any]:
         a.set_title("left-out loss (nats)")
     legend(figure, ONLINE, y=0.97, columns=3)
     save(figure, "huge")
-    return {"huge": report(size, curves, plateaus(curves, lowest=True), ONLINE)}
+    return {"huge": report(bench, "huge", curves, plateaus(curves, lowest=True), ONLINE)}
 
 
 def real(bench: Bench) -> dict[str, Any]:
@@ -149,8 +149,8 @@ def real(bench: Bench) -> dict[str, Any]:
         both = plateaus(right, lowest=True)
         online_levels = [min(pair) for pair in zip(levels, both, strict=True)]  # the same left-out samples
         drawn[name] = (top, levels, right, online_levels)
-        results[name] = report(size, top, levels, FINITE_LOSS)
-        results[f"{name}-online"] = report(online, right, online_levels, ONLINE)
+        results[name] = report(bench, name, top, levels, FINITE_LOSS)
+        results[f"{name}-online"] = report(bench, f"{name}-online", right, online_levels, ONLINE)
     for x in ("seconds", "passes"):
         figure, axes = grid(len(drawn), 3, height=2.7)
         for row, (name, (top, levels, right, online_levels)) in zip(axes, drawn.items(), strict=True):
@@ -190,19 +190,37 @@ def greedy(bench: Bench) -> dict[str, Any]:
             panel(a, curves, x, measure, levels)
     legend(figure, GREEDY, y=0.93, columns=5)
     save(figure, "greedy")
-    return {"greedy": report(size, curves, levels, GREEDY)}
+    return {"greedy": report(bench, "greedy", curves, levels, GREEDY)}
 
 
-def report(size: Size, curves: Curves, levels: list[float], algorithms: dict[str, Algorithm]) -> dict[str, Any]:
+def report(
+    bench: Bench, name: str, curves: Curves, levels: list[float], algorithms: dict[str, Algorithm]
+) -> dict[str, Any]:
     """The numbers of one experiment that the docs quote."""
+    size = bench.size(name)
     rows = summarise(curves, levels)
-    return {
+    result = {
+        "scale": "full" if bench.full else "quick",
+        "data": data_name(bench, name),
         "n": size.n,
         "p": size.p,
         "passes": size.passes,
         "repeats": size.repeats,
         "rows": {key: {"label": algorithms[key].label, **row} for key, row in rows.items()},
     }
+    if "newton" in curves:
+        result["newton_overtakes"] = {x: crossing(curves, "newton", "incremental", x=x) for x in ("passes", "seconds")}
+    return result
+
+
+def data_name(bench: Bench, name: str) -> str:
+    """What the samples of an experiment are."""
+    if name.startswith("eeg"):
+        return "EEG, 64 channels" if bench.eeg is not None else "none"
+    if name in ("huge", "images", "images-online"):
+        count = len(bench.pictures())
+        return f"{count} bundled photographs" if bench.images is None else f"{count} natural images"
+    return "Laplace sources"
 
 
 FIGURES = {"synthetic": synthetic, "huge": huge, "real": real, "greedy": greedy}

@@ -69,8 +69,8 @@ def minimisation_cost(*, full: bool = False) -> Verdict:
     return Verdict(
         "The M-step costs p^4; conjugate gradient lowers it",
         "3.3, appendix D",
-        f"fitted powers of p ({sizes[0]} to {sizes[-1]}; BLAS runs faster on larger matrices, which lowers them): exact "
-        f"{powers[0]:.2f}, ours {powers[1]:.2f}; at p = {sizes[-1]} "
+        f"fitted powers of p ({sizes[0]} to {sizes[-1]}; BLAS runs faster on larger matrices, which lowers them): "
+        f"exact {powers[0]:.2f}, ours {powers[1]:.2f}; at p = {sizes[-1]} "
         f"{exact[-1] * 1e3:.0f} ms and {ours[-1] * 1e3:.1f} ms a sweep",
         HOLDS if 3.0 < powers[0] < 4.4 and powers[1] < powers[0] else PARTLY,
         {"p": sizes, "exact": exact, "ours": ours, "powers": powers},
