@@ -201,4 +201,3 @@ def showing_progress(options: Options, *, n_samples: int | None, verbose: int) -
     )
     with Progress(forecast) as progress:
         yield replace(options, callbacks=(*options.callbacks, progress))
-

@@ -77,8 +77,12 @@ NComponents = Annotated[
     ),
 ]
 SolverOption = Annotated[Solver, typer.Option("--solver", metavar="NAME", help=f"Algorithm: {_names(Solver)}.")]
-DensityOption = Annotated[DensityName, typer.Option("--density", metavar="NAME", help=f"Model of the sources: {_names(DensityName)}.")]
-WhitenOption = Annotated[Whiten, typer.Option("--whiten", metavar="NAME", help=f"Scale of the components: {_names(Whiten)}.")]
+DensityOption = Annotated[
+    DensityName, typer.Option("--density", metavar="NAME", help=f"Model of the sources: {_names(DensityName)}.")
+]
+WhitenOption = Annotated[
+    Whiten, typer.Option("--whiten", metavar="NAME", help=f"Scale of the components: {_names(Whiten)}.")
+]
 MaxIter = Annotated[
     int | None,
     typer.Option("--max-iter", min=1, metavar="N", help="Most passes over the data.", show_default=False),
@@ -129,9 +133,7 @@ CheckpointOption = Annotated[
 ]
 CheckpointEvery = Annotated[
     float,
-    typer.Option(
-        "--checkpoint-every", min=0.0, metavar="S", help="Seconds between checkpoints.", rich_help_panel=_RUN
-    ),
+    typer.Option("--checkpoint-every", min=0.0, metavar="S", help="Seconds between checkpoints.", rich_help_panel=_RUN),
 ]
 LayoutOption = Annotated[
     Layout | None,

@@ -42,7 +42,7 @@ class Drawing:
         strongest = np.argsort(-np.abs(self.mixing[:, i]), kind="stable")[:NAMED]
         labels = [self.names[j] for j in strongest.tolist()]
         text = " ".join([f"ic {i}", kind.lower(), str(measures.densities[i]), *labels])
-        described = f"density {measures.densities[i]}" if self.image_shape else ", ".join(labels)
+        described = f"density {family(measures.densities[i])}" if self.image_shape else ", ".join(labels)
         width = 100 * min(1.0, float(measures.explained[i] / max(measures.explained.max(), 1e-300)))
         data = {
             "number": str(i),
@@ -83,9 +83,15 @@ class Drawing:
         used = f'<svg class="map" viewBox="-112 -116 224 230" role="img" aria-label="map"><use href="#m{i}"/></svg>'
         if self.image_shape is not None:
             filtered = image_svg(data_uri(grey_image(self.filters[i].reshape(self.image_shape))), f"f{i}", kind="map")
-            parts.append(panel("quarter", "What it adds to a patch", used.replace("-112 -116 224 230", "0 0 100 100")))
-            parts.append(panel("quarter", "Filter that finds it", filtered))
-            parts.append(panel("half chartbox", "Distribution", density_chart(self.measures, i) + DENSITY_KEY))
+            parts.append(panel("quarter", "What it adds", used.replace("-112 -116 224 230", "0 0 100 100")))
+            parts.append(panel("quarter", "Its filter", filtered))
+            parts.append(
+                panel(
+                    "half chartbox",
+                    "Distribution",
+                    density_chart(self.measures, i) + density_key(self.measures.densities[i]),
+                )
+            )
             return "".join(parts)
         parts.append(panel("wide", "Source", self.trace(i)))
         if self.head is not None:
@@ -95,7 +101,13 @@ class Drawing:
         rest = "quarter" if self.head is not None else "third"
         if self.measures.spectrum.shape[1]:
             parts.append(panel(f"{rest} chartbox", "Spectrum", spectrum_chart(self.measures, i, self.sfreq)))
-        parts.append(panel(f"{rest} chartbox", "Distribution", density_chart(self.measures, i) + DENSITY_KEY))
+        parts.append(
+            panel(
+                f"{rest} chartbox",
+                "Distribution",
+                density_chart(self.measures, i) + density_key(self.measures.densities[i]),
+            )
+        )
         return "".join(parts)
 
     def trace(self, i: int) -> str:
@@ -118,10 +130,17 @@ class Drawing:
         return bars([self.names[j] for j in chosen.tolist()], column[chosen])
 
 
-DENSITY_KEY = (
-    '<div class="key"><span><i class="k-bars"></i>data</span><span><i></i>model</span>'
-    '<span><i class="k-gauss"></i>Gaussian</span></div>'
-)
+def density_key(density: object) -> str:
+    """What the lines of a distribution mean."""
+    return (
+        f'<div class="key"><span><i class="k-bars"></i>data</span><span><i></i>{isolate(family(density), 48)}</span>'
+        '<span><i class="k-gauss"></i>Gaussian</span></div>'
+    )
+
+
+def family(density: object) -> str:
+    """The name of a density without its parameters."""
+    return str(density).partition("(")[0]
 
 
 def panel(size: str, title: str, content: str) -> str:
@@ -164,7 +183,9 @@ def density_chart(measures: Measures, i: int) -> str:
     s = np.linspace(EDGES[0], EDGES[-1], 101)
     model = measures.model_density(i, s)
     top = 1.08 * max(float(measures.histogram[i].max()), float(model.max()), 0.4)
-    chart = Chart((EDGES[0], EDGES[-1]), (0, top), "distribution", "standard deviations", width=250, height=170, show_y=False)
+    chart = Chart(
+        (EDGES[0], EDGES[-1]), (0, top), "distribution", "standard deviations", width=250, height=170, show_y=False
+    )
     chart.steps(EDGES, measures.histogram[i])
     chart.line(s, np.exp(-0.5 * s * s) / np.sqrt(2 * np.pi), "gauss")
     chart.line(s, model, "model")

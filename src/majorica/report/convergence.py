@@ -27,7 +27,7 @@ def convergence_section(ica: Any) -> str:
         for name, label in (("passes", "samples" if online else "passes over the data"), ("seconds", "seconds"))
     )
     rule = '<span><i class="k-rule"></i>more samples join in</span>' if 0 < len(grown) < 20 else ""
-    early = '<span><i class="k-early"></i>on a subset</span>' if len(grown) else ""
+    early = '<span><i class="k-early"></i>gradient on a subset</span>' if len(grown) else ""
     goal = '<span><i class="k-target"></i>goal</span>' if target(ica) and "k-goal" in by_passes else ""
     return (
         '<input class="pick" type="radio" name="axis" id="by-passes" checked><label for="by-passes">'
@@ -39,25 +39,24 @@ def convergence_section(ica: Any) -> str:
 
 
 def target(ica: Any) -> float | None:
-    """The gradient at which the fit was to stop; None if it had no such goal."""
+    """The gradient at which the fit was to stop; None if it had no such goal, or stopped by another rule."""
     if ica.tol is not None:
         return float(ica.tol) or None
-    return 0.1 / math.sqrt(ica.n_samples_seen_)
+    floor = 0.1 / math.sqrt(ica.n_samples_seen_)
+    return floor if ica._fitted.gradient <= floor else None
 
 
 def _charts(trace: Any, x: Any, label: str, rules: list[float], goal: float | None) -> str:
     span = (0.0, float(x[-1]) or 1.0)
     loss, level = trace["loss"], trace["n_samples"]
     last = level == level[-1]
-    # Losses of different samples are not comparable: the scale is that of the last level.
-    shown = loss[last] if last.sum() > 1 else loss
-    low, high = float(np.nanmin(shown)), float(np.nanmax(shown))
+    # Losses of different samples are not comparable: only those of the last level are drawn.
+    if last.sum() < 2:
+        last = np.ones_like(last)
+    low, high = float(np.nanmin(loss[last])), float(np.nanmax(loss[last]))
     margin = 0.06 * max(high - low, 1e-9)
     chart = Chart(span, (low - margin, high + margin), "loss", label, "Loss, nats a sample")
     chart.upright(rules)
-    for size in np.unique(level[~last]):
-        chosen = (level == size) & (loss >= low) & (loss <= high + margin)
-        chart.line(x[chosen], loss[chosen], "early")
     chart.line(x[last], loss[last])
     parts = [f"<div>{chart.render()}</div>"]
     known = trace["gradient"] > 0

@@ -157,7 +157,9 @@ class Report:
             ("Loss", f"{ica.loss_:.4f}".replace("-", "−"), "nats a sample"),
             ("Gradient", number(float(ica._fitted.gradient), 2), "largest entry, relative"),
         ]
-        return "".join(f"<div><dt>{name}</dt><dd>{value}<small>{note}</small></dd></div>" for name, value, note in facts)
+        return "".join(
+            f"<div><dt>{name}</dt><dd>{value}<small>{note}</small></dd></div>" for name, value, note in facts
+        )
 
     def _components_note(self) -> str:
         measures, k = self.measures, int(self.ica.n_components_)

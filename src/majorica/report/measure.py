@@ -25,7 +25,7 @@ SEGMENT = 512
 #: Samples of the trace shown when the sampling rate is not known, and seconds when it is.
 TRACE_SAMPLES, TRACE_SECONDS = 600, 5.0
 #: A component that reaches this many standard deviations is driven by single samples.
-OUTLIER = 25.0
+OUTLIER = 40.0
 #: Excess kurtosis below which a source looks Gaussian.
 GAUSSIAN = 0.05
 
@@ -102,9 +102,7 @@ class _Sums:
             self.segments += 1
 
 
-def measure(
-    ica: Any, source: Source | Stream, *, sfreq: float | None = None, max_samples: int = 200_000
-) -> Measures:
+def measure(ica: Any, source: Source | Stream, *, sfreq: float | None = None, max_samples: int = 200_000) -> Measures:
     """Look at up to `max_samples` of `source`, in stretches spread over all of it.
 
     Costs one read of those samples and ``O(k)`` memory beyond one stretch.

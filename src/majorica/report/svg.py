@@ -179,7 +179,9 @@ def bars(names: Sequence[str], values: F64, *, width: int = 250, row: int = 20) 
         length = abs(value) / peak * reach
         start = middle if value >= 0 else middle - length
         kind = "positive" if value >= 0 else "negative"
-        parts.append(f'<rect class="{kind}" x="{start:.1f}" y="{k * row + 4}" width="{length:.1f}" height="{row - 7}"/>')
+        parts.append(
+            f'<rect class="{kind}" x="{start:.1f}" y="{k * row + 4}" width="{length:.1f}" height="{row - 7}"/>'
+        )
         parts.append(f'<text x="0" y="{k * row + 15}">{escape(name, 9)}</text>')
     parts.append(f'<path class="axis" d="M{middle:g} 0V{height}"/>')
     return "".join(parts) + "</svg>"
