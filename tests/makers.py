@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from majorica.densities import Clipped, Density, Huber, LogCosh, Student, TwoGaussian
+from majorica.densities import Clipped, Density, Huber, LogCosh, Piecewise, Student, TwoGaussian
 from majorica.densities.table import Densities
 from majorica.engines import ThreadEngine
 from majorica.problem import Problem
@@ -21,15 +21,18 @@ SUPER_GAUSSIAN: dict[str, Density] = {
     "student-1.2": Student(1.2),
     "clipped-super": Clipped(0.3, 0.7, 0.8),
     "gaussian": Clipped(1.0, 0.0, 1.0),
+    "piecewise-super": Piecewise((2.0, 1.2, 0.7, 0.3, 0.2)),
 }
 SUB_GAUSSIAN: dict[str, Density] = {
     "twogaussian": TwoGaussian(),
     "twogaussian-2": TwoGaussian(2.0),
     "clipped-flat": Clipped(1.0, -1.0, 0.9),
     "clipped-humps": Clipped(2.0, -3.0, 1.1),
+    "piecewise-sub": Piecewise((0.2, 0.6, 1.0, 1.5, 2.0)),
+    "piecewise-mixed": Piecewise((-0.5, 1.5, 1.0, 0.8, 1.0)),
 }
 ALL_DENSITIES = SUPER_GAUSSIAN | SUB_GAUSSIAN
-MIXED = (Huber(), TwoGaussian(), Student(), Clipped(1.0, -1.0, 0.9), LogCosh())
+MIXED = (Huber(), TwoGaussian(), Student(), SUB_GAUSSIAN["piecewise-mixed"], LogCosh(), Clipped(1.0, -1.0, 0.9))
 
 
 def densities_of(name: str, p: int) -> Densities:

@@ -24,7 +24,7 @@ NAMES = [*ALL_DENSITIES, "mixed"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=20)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10**6), p=st.integers(1, 5), bad=st.booleans(), iterations=st.integers(0, 10))
 def test_loss_never_rises_at_any_half_step(name: str, seed: int, p: int, bad: bool, iterations: int) -> None:
     rng = np.random.default_rng(seed)

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 
 from majorica import check_density
-from majorica.densities import Clipped, Density, Huber, LogCosh, Student, TwoGaussian
+from majorica.densities import Clipped, Density, Huber, LogCosh, Piecewise, Student, TwoGaussian
 from majorica.densities.check import integrate_normaliser
+from majorica.densities.piecewise import KNOTS
 from majorica.errors import DensityError, MajoricaError, ParameterError
 from makers import ALL_DENSITIES, SUB_GAUSSIAN, SUPER_GAUSSIAN
 
@@ -55,7 +56,9 @@ def test_sub_gaussian_majorizer_has_constant_weight_and_the_right_slope(density:
 @every
 @given(y=values)
 def test_score_and_curvature_are_derivatives(density: Density, y: float) -> None:
-    kinks = [density.d] if isinstance(density, Clipped) else []
+    kinks = KNOTS if isinstance(density, Piecewise) else [getattr(density, "d", np.inf)]
+        type(density), list
+    )()
     assume(all(abs(abs(y) - d) > 1e-3 for d in kinks))
     h = 1e-5
     slope = (at(density.loss, y + h) - at(density.loss, y - h)) / (2 * h)
@@ -261,6 +264,8 @@ def test_check_density_names_a_missing_method() -> None:
         lambda: Clipped(0.0, -1.0, 1.0),
         lambda: Clipped(-1.0, 2.0, 1.0),
         lambda: Clipped(1.0, float("inf"), 1.0),
+        lambda: Piecewise((1.0, 1.0, 1.0, 1.0, 0.0)),
+        lambda: Piecewise((1.0, 1.0)),
     ],
 )
 def test_impossible_shapes_are_refused(make) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from majorica.errors import DataError, MajoricaError, ParameterError
@@ -43,6 +43,7 @@ def test_amari_refuses_what_has_no_distance() -> None:
 
 
 @pytest.mark.parametrize("density", list(ALL_DENSITIES.values()), ids=ALL_DENSITIES)
+@settings(max_examples=60)
 @given(seed=seeds)
 def test_relative_gradient_by_finite_differences(density, seed: int) -> None:
     """d/dE L((I + E) W) at E = 0 is E[G'(y) y^T] - I, to 1e-6."""
