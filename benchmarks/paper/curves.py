@@ -67,13 +67,12 @@ def median_curve(runs: list[dict[str, Any]], x: str, measure: str, levels: list[
     """Median over repeats; runs are interpolated (in logarithms) and not continued beyond their ends."""
     ys = values(runs, measure, levels)
     xs = [column(run, x) for run in runs]
-    pairs = [(a[a > 0], b[a > 0]) for a, b in zip(xs, ys, strict=True)]
-    pairs = [(a[np.isfinite(b)], b[np.isfinite(b)]) for a, b in pairs]
-    pairs = [(a, b) for a, b in pairs if len(a)]
+    moved = [(column(run, "passes") > 0) & np.isfinite(y) for run, y in zip(runs, ys, strict=True)]  # not the start
+    pairs = [(a[keep], b[keep]) for a, b, keep in zip(xs, ys, moved, strict=True) if keep.any()]
     if not pairs:
         return None
     start, stop = np.median([a[0] for a, _ in pairs]), np.median([a[-1] for a, _ in pairs])
-    grid = np.unique(np.concatenate([np.geomspace(start, max(stop, start * 1.001), 60)]))
+    grid = np.geomspace(start, max(stop, start * 1.001), 80)
     table = np.full((len(pairs), len(grid)), np.nan)
     for k, (a, b) in enumerate(pairs):
         log_y = np.log(np.maximum(b, 1e-300)) if (b > 0).all() else b

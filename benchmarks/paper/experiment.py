@@ -17,7 +17,7 @@ from benchmarks.paper.datasets import Endless, Finite, as_stream, laplace, lapla
 from benchmarks.paper.measures import left_out_loss, measure
 from benchmarks.paper.progress import Progress
 from benchmarks.paper.recorder import Recorder
-from benchmarks.paper.settings import SECOND_ORDER, SECOND_ORDER_FACTOR, Size
+from benchmarks.paper.settings import MORE_PASSES, Size
 
 #: Curves of one experiment: algorithm -> one dictionary of lists a repeat.
 Curves = dict[str, list[dict[str, Any]]]
@@ -47,7 +47,7 @@ def run_experiment(
         data = cache(lambda repeat=repeat: make_data(repeat))
         first = data if repeat == 0 else cache(lambda: make_data(0))
         for key, algorithm in algorithms.items():
-            base = {"experiment": name, "size": asdict(replace(size, repeats=0)), "data": about}
+            base = {"experiment": name, "size": asdict(replace(size, repeats=0)), "data": about, "more": MORE_PASSES}
             config = {**base, "what": key, "repeat": repeat}
             progress.begin(f"{name} {repeat + 1}/{size.repeats}", algorithm.label)
             with threadpool_limits(1):
@@ -94,7 +94,7 @@ def run_one(
     """One run and its measures."""
     warm_up()
     data = make_data()
-    passes = size.passes * (SECOND_ORDER_FACTOR if key in SECOND_ORDER else 1)
+    passes = size.passes * MORE_PASSES.get(key, 1)
     recorder = Recorder(passes=passes, seconds=size.seconds)
     options = {} if step is None else {"step": step}
     started = time.perf_counter()

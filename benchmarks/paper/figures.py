@@ -23,7 +23,7 @@ from benchmarks.paper.style import LABELS, LOOKS, save
 FINITE_LOSS = {key: algorithm for key, algorithm in FINITE.items() if algorithm.loss_counts}
 
 
-@dataclass
+@dataclass(eq=False)
 class Bench:
     """What every figure needs: sizes, stored results, the paths of real data."""
 
@@ -114,8 +114,9 @@ def huge(bench: Bench) -> dict[str, Any]:
     for a, x in zip(axes[0], ("seconds", "passes"), strict=True):
         for key, runs in curves.items():
             xs, ys = column(runs[0], x), np.minimum(column(runs[0], "loss"), start)
+            moved = column(runs[0], "passes") > 0
             colour, dash, marker = LOOKS[key]
-            a.plot(xs[xs > 0], ys[xs > 0], dash, color=colour, marker=marker, markevery=5, ms=3.5, lw=1.2)
+            a.plot(xs[moved], ys[moved], dash, color=colour, marker=marker, markevery=5, ms=3.5, lw=1.2)
         a.axhline(start, color="#bbbbbb", lw=0.8)
         a.annotate("start", (0.99, start), xycoords=("axes fraction", "data"), ha="right", va="top", color="#777777")
         a.set_xscale("log")

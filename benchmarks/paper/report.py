@@ -11,7 +11,6 @@ from typing import Any
 
 from benchmarks.paper.cache import ROOT, versions
 from benchmarks.paper.claims import CLAIMS
-from benchmarks.paper.claims.base import FAILS, HOLDS, Verdict
 from benchmarks.paper.settings import FULL
 from benchmarks.paper.verdicts import judge_figures, number, title
 
@@ -27,7 +26,7 @@ def save_results(bench: Any, results: dict[str, Any]) -> None:
     made = {"versions": versions(), "machine": machine()}
     stored |= results | {"claims": claims, "searches": searches, "made": made}
     DATA.parent.mkdir(parents=True, exist_ok=True)
-    DATA.write_text(json.dumps(rounded(stored), indent=1, sort_keys=True) + "\n")
+    DATA.write_text(json.dumps(rounded(stored), indent=1) + "\n")
 
 
 def load_results() -> dict[str, Any]:
@@ -201,8 +200,3 @@ def made_line(results: dict[str, Any]) -> str:
     made = results["made"]
     named = ", ".join(f"{name} {version}" for name, version in made["versions"].items() if name != "code")
     return f"Made with {named}; {made['machine']}."
-
-
-def count_verdicts(verdicts: list[Verdict]) -> tuple[int, int]:
-    """How many hold, how many do not."""
-    return sum(v.verdict == HOLDS for v in verdicts), sum(v.verdict == FAILS for v in verdicts)

@@ -22,7 +22,7 @@ QUICK = {
     "synthetic": Size(n=100_000, repeats=5, passes=20, search_passes=20),
     "synthetic-online": Size(n=1_000_000, repeats=5),
     "huge": Size(n=400_000, repeats=1, p=100, left_out=20_000, seconds=60),
-    "images": Size(n=100_000, repeats=3, passes=50, search_passes=20),
+    "images": Size(n=100_000, repeats=3, passes=50, seconds=10, search_passes=20),
     "images-online": Size(n=100_000, repeats=3),
     "eeg": Size(n=40_000, repeats=2, p=64, passes=30, left_out=20_000, seconds=10),
     "eeg-online": Size(n=200_000, repeats=2, p=64, left_out=20_000, seconds=20),
@@ -40,6 +40,6 @@ FULL = {
     "greedy": Size(n=100_000, repeats=10, passes=20, p=30),
 }
 
-#: An iteration of a second-order method costs three of SGD's passes (paper, 4.1): it may take so many more.
-SECOND_ORDER_FACTOR = 3
-SECOND_ORDER = ("newton", "picard", "progressive")
+#: Passes second-order methods may take, over those of the others: an iteration of theirs is an epoch in the paper,
+#: and takes as many passes as its line search tries points.
+MORE_PASSES = {"newton": 10, "picard": 10, "progressive": 3}

@@ -1,0 +1,122 @@
+"""Same data, same seed, same bits: NumPy on threads, and Dask with 1, 2 and 4 worker processes, whatever the chunks."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from majorica import ICA
+from majorica.densities import Huber
+from majorica.densities.table import Densities
+from majorica.engines import ThreadEngine, samples as engine_samples
+from majorica.engines.dask import DaskEngine
+from majorica.problem import Problem
+from majorica.sources import as_source, split_blocks
+from majorica.whitening import fit_whitening
+
+pytestmark = [pytest.mark.timeout(120)]
+
+N = 240_000
+CHUNKS = [(N,), (100_000, 7, 0, 39_993, 100_000), (32_768,) * 7 + (10_624,)]
+SOLVERS = {
+    "progressive": ICA(random_state=1, max_iter=12, tol=0),
+    "batch": ICA(solver="batch", density="huber", random_state=1, max_iter=3, tol=0),
+    "incremental": ICA(solver="incremental", n_updates=None, batch_size=2500, random_state=1, max_iter=1, tol=0),
+}
+
+
+@pytest.fixture(scope="module")
+def expected(samples):
+    return {name: fit(name, samples) for name in SOLVERS}
+
+
+def fit(name: str, X, **options) -> ICA:
+    from sklearn.base import clone
+
+    return clone(SOLVERS[name]).fit(X, **options)
+
+
+def assert_same(a: ICA, b: ICA) -> None:
+    for name in ("components_", "mixing_", "mean_", "whitening_"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
+    assert a.loss_ == b.loss_
+    for name in ("passes", "n_samples", "loss", "gradient"):
+        np.testing.assert_array_equal(a.trace_[name], b.trace_[name], err_msg=name)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("name", SOLVERS)
+def test_same_bits_whatever_the_workers(cluster, workers: int, name: str, lazy_samples, expected) -> None:
+    cluster.add_workers(workers - len(cluster.workers))
+    cluster.client.wait_for_workers(workers, timeout=30)
+    chunks = CHUNKS[[1, 2, 4].index(workers)]
+    with cluster.client.as_current():
+        assert_same(fit(name, lazy_samples(*chunks, columns=(2, 4))), expected[name])
+
+
+@pytest.mark.parametrize("kind", ["array", "path", "persisted", "delayed", "frame"])
+def test_same_bits_whatever_the_container(cluster, kind: str, samples, samples_path, lazy_samples, expected) -> None:
+    import dask
+
+    X = samples if kind == "array" else samples_path
+    if kind == "persisted":
+        X = cluster.client.persist(lazy_samples(*CHUNKS[1]))
+    elif kind == "delayed":
+        X = [dask.delayed(np.load)(samples_path)[start : start + 100_000] for start in (0, 100_000, 200_000)]
+    elif kind == "frame":
+        pytest.importorskip("dask.dataframe")
+        X = lazy_samples(*CHUNKS[2]).to_dask_dataframe(columns=list("abcdef"))
+    with cluster.client.as_current():
+        assert_same(fit("progressive", X, engine=cluster.client), expected["progressive"])
+
+
+def test_samples_read_again_for_each_pass_give_the_same_bits(cluster, lazy_samples, samples_path, expected) -> None:
+    for X in (lazy_samples(*CHUNKS[1]), samples_path):
+        engine = DaskEngine(cluster.client, hold=False)
+        assert_same(fit("progressive", X, engine=engine), expected["progressive"])
+
+
+@pytest.mark.parametrize("per_thread", [0, 4])
+def test_small_blocks_and_random_subsets_in_trees_of_several_levels(
+    cluster, per_thread: int, samples, lazy_samples, monkeypatch
+) -> None:
+    monkeypatch.setattr(engine_samples, "LEAVES_PER_THREAD", per_thread)
+    monkeypatch.setattr(engine_samples, "LEAF_BYTES", 10**6)
+    densities = Densities.same(Huber(), 6)
+    blocks = split_blocks(N, 300)
+    here, there = ThreadEngine(2), DaskEngine(cluster.client)
+    try:
+        local, remote = as_source(samples), as_source(lazy_samples(*CHUNKS[1]))
+        whitening = fit_whitening(local, blocks, here)
+        np.testing.assert_array_equal(whitening.matrix, fit_whitening(remote, blocks, there).matrix)
+        a, b = Problem(local, whitening, here, blocks), Problem(remote, whitening, there, blocks)
+        subset = a.subset(np.sort(np.random.default_rng(0).permutation(N // 256)[:300]), 256)
+        for some in (None, subset, blocks[5:6], blocks[3:500:7]):
+            for _ in range(2):
+                one, other = a.statistics(np.eye(6), densities, some), b.statistics(np.eye(6), densities, some)
+                assert one.n == other.n
+                np.testing.assert_array_equal(one.gradient, other.gradient)
+            one, other = a.moments(np.eye(6), densities, some), b.moments(np.eye(6), densities, some)
+            np.testing.assert_array_equal(one.packed, other.packed)
+    finally:
+        here.close()
+        there.close()
+
+
+def test_without_a_client_a_dask_array_is_computed_on_local_threads(lazy_samples, expected) -> None:
+    assert_same(fit("progressive", lazy_samples(*CHUNKS[1])), expected["progressive"])
+
+
+def test_passes_run_in_worker_processes(cluster, lazy_samples) -> None:
+    with DaskEngine(cluster.client) as engine:
+        source = as_source(lazy_samples(*CHUNKS[2]))
+        pids = set(engine.run(process_of, source, split_blocks(N, 5000)))
+    assert pids <= cluster.pids
+    assert os.getpid() not in pids
+    assert len(pids) == len(cluster.workers)
+
+
+def process_of(X: np.ndarray) -> int:
+    return os.getpid()
