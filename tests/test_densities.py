@@ -57,8 +57,6 @@ def test_sub_gaussian_majorizer_has_constant_weight_and_the_right_slope(density:
 @given(y=values)
 def test_score_and_curvature_are_derivatives(density: Density, y: float) -> None:
     kinks = KNOTS if isinstance(density, Piecewise) else [getattr(density, "d", np.inf)]
-        type(density), list
-    )()
     assume(all(abs(abs(y) - d) > 1e-3 for d in kinks))
     h = 1e-5
     slope = (at(density.loss, y + h) - at(density.loss, y - h)) / (2 * h)
