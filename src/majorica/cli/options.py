@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Annotated
 
 import typer
 
 
-class Solver(str, Enum):
+class Solver(StrEnum):
     """Names of the solvers."""
 
     auto = "auto"
@@ -18,7 +18,7 @@ class Solver(str, Enum):
     batch = "batch"
 
 
-class DensityName(str, Enum):
+class DensityName(StrEnum):
     """Names of the densities."""
 
     adaptive = "adaptive"
@@ -27,14 +27,14 @@ class DensityName(str, Enum):
     student = "student"
 
 
-class Whiten(str, Enum):
+class Whiten(StrEnum):
     """Scales of the components."""
 
     unit_variance = "unit-variance"
     arbitrary_variance = "arbitrary-variance"
 
 
-class Layout(str, Enum):
+class Layout(StrEnum):
     """Which axis of an array file is which."""
 
     samples_first = "samples-first"

@@ -168,7 +168,8 @@ def head_svg(head: HeadMap, values: F64, name: str) -> str:
             signs += f'<text class="sign" x="{x:.0f}" y="{y + 4:.0f}" style="font-size:22px">{sign}</text>'
     return (
         '<svg viewBox="-112 -116 224 230" role="img" aria-label="map over the head">'
-        f'<g id="{name}"><path class="head" d="M-16 -99L0 -115L16 -99M-101 -18q-9 2 -8 18t8 18M101 -18q9 2 8 18t-8 18"/>'
+        f'<g id="{name}"><path class="head" '
+        'd="M-16 -99L0 -115L16 -99M-101 -18q-9 2 -8 18t8 18M101 -18q9 2 8 18t-8 18"/>'
         f'<image href="{image}" x="-100" y="-100" width="200" height="200" clip-path="circle(100px at 100px 100px)" '
         f'style="image-rendering:auto"/><circle class="head" r="100"/>{sensors}{signs}</g></svg>'
     )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from importlib import metadata, resources
 from string import Template
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -130,8 +130,11 @@ class Report:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page to `path`; a reader never sees half of it."""
-        page = self.html.encode("utf-8")
-        write_atomically(path, lambda file: file.write(page) and None)
+
+        def write(file: IO[bytes]) -> None:
+            file.write(self.html.encode("utf-8"))
+
+        write_atomically(path, write)
 
     def _repr_html_(self) -> str:
         # A frame of its own: the page's style and script stay out of the notebook's.

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from majorica.errors import ParameterError, optional_import
-from majorica.report.components import feature_names
+from majorica.report.components import family, feature_names
 from majorica.report.convergence import target
 from majorica.report.layout import HeadMap, image_shape_of, positions_of
 from majorica.report.measure import EDGES, Measures, measure, source_variance, unit_variance_unmixing
@@ -207,7 +207,7 @@ def plot_densities(ica: Any, X: Any, *, components: Sequence[int] | None = None,
         axes.stairs(measures.histogram[i], EDGES, fill=True, color=WASH, label="data")
         axes.plot(s, np.exp(-0.5 * s * s) / np.sqrt(2 * np.pi), color=SOFT, lw=1, ls=(0, (2, 2)), label="Gaussian")
         axes.plot(s, measures.model_density(i, s), color=ORANGE, lw=1.6, label="model")
-        axes.set_title(f"IC {i}, {measures.densities[i]}")
+        axes.set_title(f"IC {i}, {family(measures.densities[i])}")
         axes.set_yticks([])
         _tidy(axes)
         axes.spines["left"].set_visible(False)
@@ -247,7 +247,8 @@ def plot_psd(
         axes.semilogy(measures.frequencies[1:], measures.spectrum[i][1:], color=BLUE, lw=1)
         axes.set_title(f"IC {i}")
         _tidy(axes)
-    all_axes[0].set_xlabel("Hz" if sfreq else "cycles a sample")
+    for axes in all_axes[-4:]:
+        axes.set_xlabel("Hz" if sfreq else "cycles a sample", size=8)
     return figure
 
 

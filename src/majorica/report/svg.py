@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -162,7 +163,7 @@ def thin(values: F64, columns: int) -> tuple[F64, F64]:
         return np.arange(n, dtype=float), values
     edges = np.linspace(0, n, columns + 1).astype(int)
     chosen = []
-    for start, stop in zip(edges[:-1], edges[1:], strict=True):
+    for start, stop in pairwise(edges.tolist()):
         piece = values[start:stop]
         chosen += sorted({start + int(piece.argmin()), start + int(piece.argmax())})
     index = np.array(chosen)
