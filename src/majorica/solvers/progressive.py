@@ -20,6 +20,8 @@ from majorica.statistics import F64, Statistics, invert, unpack_symmetric
 
 #: Largest relative step, in spectral norm: keeps I + step invertible, so log|det W| never jumps sign.
 LONGEST_STEP = 0.5
+#: Steps after which a level hands over to the next, where a step does four times as much.
+LONGEST_LEVEL = 60
 #: Rotations of pairs are tried on at most this many samples.
 ROTATION_SAMPLES = 50_000
 
@@ -104,6 +106,8 @@ class Progressive:
         if state.levels.last and self.tol is not None:
             return state.gradient <= self.tol
         threshold = np.sqrt(m / n) * p * p / (2 * n)
+        if not state.levels.last:
+            return gain < self.accuracy * threshold or len(state.gains) >= LONGEST_LEVEL
         recent = state.gains[-8:]
         slow = len(recent) == 8 and gain > 0.1 * recent[0]
         return gain < (self.accuracy if slow else self.fast) * threshold
@@ -120,6 +124,7 @@ class Progressive:
                     return
             if not shapes.allow_fine:
                 shapes.allow_fine = True
+                state.gains.clear()
                 if self._refit(problem, state, 0.05 / state.n_samples):
                     state.rotated = False
                     return
