@@ -125,7 +125,7 @@ class Piecewise(Density):
 
 
 def _log_integral(score: float, slope: float, width: float) -> float:
-    """``log`` of the integral over ``0 <= s <= width`` of ``exp(-score s - slope s^2 / 2)``; `width` may be infinite."""
+    """``log`` of the integral of ``exp(-score s - slope s^2 / 2)`` over ``0 <= s <= width``, which may be infinite."""
     if math.isinf(width):
         x = score / math.sqrt(2 * slope)
         if x < -5:  # erfcx grows as 2 exp(x^2)

@@ -13,6 +13,7 @@ five. Both contain the Gaussian.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numba as nb
 import numpy as np
@@ -34,8 +35,8 @@ def basis(size: np.ndarray) -> np.ndarray:
 
 def _inner_quadrature() -> tuple[np.ndarray, np.ndarray]:
     x, w = np.polynomial.legendre.leggauss(24)
-    nodes = [0.5 * (high - low) * (x + 1) + low for low, high in zip(_EDGES[:-1], _EDGES[1:], strict=True)]
-    weights = [(high - low) * w for low, high in zip(_EDGES[:-1], _EDGES[1:], strict=True)]
+    nodes = [0.5 * (high - low) * (x + 1) + low for low, high in pairwise(_EDGES)]
+    weights = [(high - low) * w for low, high in pairwise(_EDGES)]
     return np.concatenate(nodes), np.log(np.concatenate(weights))
 
 
@@ -103,11 +104,11 @@ def log_partition(k, mean, covariance):
     for a in range(total):
         share = e[a] / z
         for m in range(5):
-            for l in range(m + 1):
-                covariance[m, l] += share * (B[a, m] - mean[m]) * (B[a, l] - mean[l])
+            for o in range(m + 1):
+                covariance[m, o] += share * (B[a, m] - mean[m]) * (B[a, o] - mean[o])
     for m in range(5):
-        for l in range(m):
-            covariance[l, m] = covariance[m, l]
+        for o in range(m):
+            covariance[o, m] = covariance[m, o]
     return top + math.log(z)
 
 

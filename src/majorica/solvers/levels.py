@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -63,7 +64,7 @@ class Levels:
         self._kept = None
 
     def blocks(self, problem: Problem) -> list[Block]:
-        """This level's blocks, in the order of the samples."""
+        """Blocks of this level, in the order of the samples."""
         if self.last:
             return list(problem.blocks)
         return problem.subset(np.sort(self.order[: self.size]), self.unit)
@@ -96,6 +97,6 @@ class Levels:
                 X = np.concatenate([read_block(source, block) for block in blocks])
                 lengths = [problem.samples_in([block]) for block in blocks]
                 edges = np.concatenate([[0], np.cumsum(lengths)])
-                ranges = [((int(a), int(b)),) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+                ranges = [((int(a), int(b)),) for a, b in pairwise(edges)]
                 self._kept = Problem(ArraySource(X), problem.whitening, problem.engine, ranges, problem.backend)
         return self._kept

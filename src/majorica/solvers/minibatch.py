@@ -49,14 +49,41 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     losses = np.empty(len(starts))
     if shared:
         losses[0] = _run_shared(
-            kernels, problem, state, X[starts[0] : stops[0]], touch[starts[0] : stops[0]], keys, q, flat, inverse,
-            solver.iterations, normaliser, threads,
-        )  # fmt: skip
+            kernels,
+            problem,
+            state,
+            X[starts[0] : stops[0]],
+            touch[starts[0] : stops[0]],
+            keys,
+            q,
+            flat,
+            inverse,
+            solver.iterations,
+            normaliser,
+            threads,
+        )
     else:
         kernels.run_minibatches(
-            X, starts, stops, *fixed, state.W, state.inverse, *formulas, flat, inverse, q, keys, 1 / problem.n, touch,
-            *rest, solver.iterations, normaliser, surrogate.sweeps, REFRESH_EVERY, losses,
-        )  # fmt: skip
+            X,
+            starts,
+            stops,
+            *fixed,
+            state.W,
+            state.inverse,
+            *formulas,
+            flat,
+            inverse,
+            q,
+            keys,
+            1 / problem.n,
+            touch,
+            *rest,
+            solver.iterations,
+            normaliser,
+            surrogate.sweeps,
+            REFRESH_EVERY,
+            losses,
+        )
     surrogate.sweeps += len(starts)
     return losses
 
@@ -117,7 +144,7 @@ def _run_shared(
             surrogate.offsets,
             first,
             last,
-        ),  # fmt: skip
+        ),
         p,
     )
     refresh = (surrogate.sweeps + 1) % REFRESH_EVERY == 0
@@ -133,5 +160,5 @@ def _run_shared(
             surrogate.offsets,
             log_normaliser,
             refresh,
-        )  # fmt: skip
+        )
     )
