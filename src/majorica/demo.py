@@ -77,7 +77,8 @@ def run_demo(
 
 def draw(ica: Any) -> Any:
     """Filters beside the features they find, as one figure."""
-    from majorica.report.plots import new_figure, plot_filters
+    from majorica.report.figures import new_figure
+    from majorica.report.maps import plot_filters
 
     figure = new_figure(12.4, 6.6)
     figure.get_layout_engine().set(w_pad=0.15, h_pad=0.15)

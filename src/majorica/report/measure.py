@@ -147,7 +147,7 @@ def _measures(
         histogram=sums.counts / (sums.n * width),
         trace=trace,
         trace_start=trace_start,
-        frequencies=np.arange(SEGMENT // 2 + 1) * (rate / SEGMENT),
+        frequencies=np.asarray(np.arange(SEGMENT // 2 + 1) * (rate / SEGMENT), dtype=np.float64),
         spectrum=spectrum if sums.segments else np.empty((len(share), 0)),
         model_scale=scale,
         densities=list(ica._fitted.densities),
