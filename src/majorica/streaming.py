@@ -88,6 +88,10 @@ class StreamFit:
     elapsed: float = 0.0  #: seconds spent learning
     stopped: bool = False  #: a callback asked to stop
     drift: Drift = field(default_factory=Drift)
+    #: Order and signs in which results show the state's rows. The state keeps its own, so that what it learns does
+    #: not depend on which provisional models there were.
+    order: npt.NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
+    signs: F64 = field(default_factory=lambda: np.empty(0))
 
     @classmethod
     def new(cls, options: Options, total: int | None = None) -> Self:
@@ -103,6 +107,7 @@ class StreamFit:
         session.state = make_online(options).init(fitted.W, fitted.densities, surrogate, fitted.n_samples, options.rng)
         session.state.loss = fitted.loss
         session.provisional = fitted
+        session.order, session.signs = np.arange(len(fitted.W)), np.ones(len(fitted.W))
         session.drift.update(fitted.W, fitted.n_samples, options.half_life)
         return session
 
@@ -160,11 +165,12 @@ class StreamFit:
         """Fit the samples so far with the default solver and hand over to the online one."""
         engine = ThreadEngine(1)
         source = ArraySource(np.concatenate(self.buffer))
-        fitted = self._aligned(fit_source(source, self._start_options(self.rng), engine))
+        fitted = fit_source(source, self._start_options(self.rng), engine)
         problem = Problem(source, fitted.whitening, engine)
         surrogate = Surrogate.from_moments(problem.moments(fitted.W, fitted.densities), problem.covariance)
         self.state = make_online(self.options).init(fitted.W, fitted.densities, surrogate, source.n_samples, self.rng)
-        self.whitening, self.provisional = fitted.whitening, fitted
+        self.order, self.signs = self._alignment(fitted)
+        self.whitening, self.provisional = fitted.whitening, _shown(fitted, self.order, self.signs)
         self.state.loss = fitted.loss
         self.buffer.clear()
         self._record(source.n_samples)
@@ -172,13 +178,12 @@ class StreamFit:
     def _start_options(self, rng: np.random.Generator) -> Options:
         return replace(self.options, solver="progressive", tol=None, max_iter=500, callbacks=(), rng=rng)
 
-    def _aligned(self, fitted: Fitted) -> Fitted:
-        """`fitted` with its rows in the order and signs of the last provisional model."""
+    def _alignment(self, fitted: Fitted) -> tuple[npt.NDArray[np.intp], F64]:
+        """Order and signs that give the rows of `fitted` those of the last provisional model."""
         last = self.provisional
         if last is None or last.W.shape != fitted.W.shape:
-            return fitted
-        order, signs = match_components(fitted.W @ fitted.whitening.matrix, last.whitening.inverse, last.W)
-        return replace(fitted, W=signs[:, None] * fitted.W[order], densities=fitted.densities.take(order))
+            return np.arange(len(fitted.W)), np.ones(len(fitted.W))
+        return match_components(fitted.W @ fitted.whitening.matrix, last.whitening.inverse, last.W)
 
     def _learn(self, X: Array) -> None:
         assert self.state is not None
@@ -214,7 +219,7 @@ class StreamFit:
         assert whitening is not None
         assert state.surrogate is not None
         centred = replace(whitening, mean=whitening.mean + whitening.inverse @ state.shift)
-        return Fitted(
+        fitted = Fitted(
             whitening=centred,
             W=state.W.copy(),
             densities=state.densities,
@@ -226,6 +231,7 @@ class StreamFit:
             gradient=np.nan,
             trace=self.trace.array(),
         )
+        return _shown(fitted, self.order, self.signs)
 
     def _provisional_result(self) -> Fitted:
         if self.buffered < 2:
@@ -233,9 +239,15 @@ class StreamFit:
         if self.provisional is None or self.buffered >= 2 * self.fitted_at:
             source = ArraySource(np.concatenate(self.buffer))
             options = self._start_options(np.random.default_rng(self.buffered))
-            self.provisional = self._aligned(fit_source(source, options, ThreadEngine(1)))
+            fitted = fit_source(source, options, ThreadEngine(1))
+            self.provisional = _shown(fitted, *self._alignment(fitted))
             self.fitted_at = self.buffered
         return replace(self.provisional, n_samples=self.buffered, stop=StopReason.STREAM_END)
+
+
+def _shown(fitted: Fitted, order: npt.NDArray[np.intp], signs: F64) -> Fitted:
+    """`fitted` with its rows in another order and with other signs."""
+    return replace(fitted, W=signs[:, None] * fitted.W[order], densities=fitted.densities.take(order))
 
 
 def unit_variance(W: F64, covariance: F64) -> F64:
