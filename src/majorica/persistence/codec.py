@@ -1,8 +1,8 @@
 """State objects as arrays and JSON, and back; nothing of it is code.
 
 Dataclasses are taken apart by their fields, so a new solver's state needs no
-line here. Reading makes only classes the caller allows, never calls their
-``__init__``, and looks nothing up by import.
+line here. Reading makes only classes of this package that the caller allows,
+by their fields and ``__post_init__`` alone, and looks nothing up by import.
 
 A field with ``metadata={"checkpoint": False}`` (a cache) is left out and comes
 back as its default.
@@ -87,7 +87,8 @@ class Encoder:
             return {"$": "dict", "items": {key: self.encode(item, f"{path}.{key}") for key, item in value.items()}}
         if isinstance(value, Densities):
             members = [self.encode(item, f"{path}.{i}") for i, item in enumerate(value)]
-            return {"$": "densities", "members": members}
+            # The normalisers are kept as they are: a solver may have them from another formula, one bit away.
+            return {"$": "densities", "members": members, "log_z": self.encode(value.log_normalisers, f"{path}.log_z")}
         return self._object(value, path)
 
     def _object(self, value: Any, path: str) -> Any:
@@ -187,7 +188,7 @@ class Decoder:
         if tag == "enum":
             return self._class(stored["class"], Enum)[stored["name"]]
         if tag == "densities":
-            return Densities([self._member(item, depth) for item in stored["members"]])
+            return self._densities(stored, depth)
         if tag == "data":
             return self._data(stored, depth)
         if tag == "custom":
@@ -196,11 +197,16 @@ class Decoder:
             return self._generator(stored, depth)
         raise CodecError(f"unknown kind of entry {tag!r}")
 
-    def _member(self, stored: Any, depth: int) -> Density:
-        member = self.decode(stored, depth)
-        if not isinstance(member, Density):
+    def _densities(self, stored: dict[str, Any], depth: int) -> Densities:
+        members = [self.decode(item, depth) for item in stored["members"]]
+        log_z = self.decode(stored["log_z"], depth)
+        if not all(isinstance(member, Density) for member in members):
             raise CodecError("a density is not a density")
-        return member
+        if log_z.shape != (len(members),) or log_z.dtype != np.float64:
+            raise CodecError("the normalisers are not one a density")
+        densities = Densities(members)
+        densities.__dict__["log_normalisers"] = log_z
+        return densities
 
     def _class(self, name: str, base: type = object) -> Any:
         kind = self.classes.get(name)
@@ -225,8 +231,8 @@ class Decoder:
             else:
                 raise CodecError(f"{kind.__name__}: {name} is missing")
             object.__setattr__(value, name, content)
-        if isinstance(value, Density) and hasattr(value, "__post_init__"):
-            value.__post_init__()  # checks the shape parameters
+        if hasattr(value, "__post_init__"):
+            value.__post_init__()  # checks a density's parameters, makes the caches that are no fields
         return value
 
     def _generator(self, stored: dict[str, Any], depth: int) -> Any:

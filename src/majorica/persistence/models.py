@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -59,7 +61,9 @@ def save_model(ica: Any, path: str | os.PathLike[str]) -> None:
     skip = set(ica.get_params(deep=False))
     fitted = {
         name: value
-        for name, value in vars(ica).items()
+        for name, value in sorted(
+            vars(ica).items(), key=lambda item: item[0].startswith("_")
+        )  # public names for arrays
         if name not in skip and (name in _PRIVATE or _PUBLIC.match(name))
     }
     encoder = Encoder()
@@ -116,28 +120,78 @@ def _check(ica: Any) -> None:
     from majorica.streaming import StreamFit
 
     options = resolve(ica, "online")
+    f = ica.n_features_in_
+    if not isinstance(f, numbers.Integral) or f < 1:
+        raise ContainerError(f"it claims {f!r} features")
     session = vars(ica).get("_stream")
     if session is not None:
         if not isinstance(session, StreamFit):
             raise ContainerError("its stream is not one")
-        session.options = options
+        _check_stream(session, f)
+        session.options = replace(options, rng=session.rng)
     if "components_" not in vars(ica):
         return
-    k, f = int(ica.n_components_), int(ica.n_features_in_)
-    fitted = ica._fitted
-    expected = {
-        "components_": (ica.components_, (k, f)),
-        "mixing_": (ica.mixing_, (f, k)),
-        "mean_": (ica.mean_, (f,)),
-        "whitening_": (ica.whitening_, (k, f)),
-        "unmixing": (fitted.W, (k, k)),
-        "whitening matrix": (fitted.whitening.matrix, (k, f)),
-        "whitening inverse": (fitted.whitening.inverse, (f, k)),
-    }
-    for name, (array, shape) in expected.items():
-        if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype.kind != "f":
-            raise ContainerError(f"its {name} has not the shape {shape}")
-        if not np.isfinite(array).all():
-            raise ContainerError(f"its {name} is not finite")
+    k = ica.n_components_
+    if not isinstance(k, numbers.Integral) or k < 1:
+        raise ContainerError(f"it claims {k!r} components")
+    shapes = {"components_": (k, f), "mixing_": (f, k), "mean_": (f,), "whitening_": (k, f)}
+    _check_arrays({name: (vars(ica).get(name), shape) for name, shape in shapes.items()})
+    _check_fitted(ica._fitted, k, f)
+
+
+def _check_fitted(fitted: Any, k: int, f: int) -> None:
+    _check_whitening(fitted.whitening, k, f)
+    _check_arrays({"unmixing": (fitted.W, (k, k)), "covariance": (fitted.covariance, (k, k))})
     if len(fitted.densities) != k:
         raise ContainerError(f"it has {len(fitted.densities)} densities for {k} components")
+
+
+def _check_whitening(whitening: Any, k: int, f: int) -> None:
+    _check_arrays(
+        {
+            "mean": (whitening.mean, (f,)),
+            "whitening matrix": (whitening.matrix, (k, f)),
+            "whitening inverse": (whitening.inverse, (f, k)),
+        }
+    )
+
+
+def _check_stream(session: Any, f: int) -> None:
+    """The compiled kernels trust shapes, so a file must not be able to lie about them."""
+    if not isinstance(session.rng, np.random.Generator):
+        raise ContainerError("its stream has no random generator")
+    for X in session.buffer:
+        if not isinstance(X, np.ndarray) or X.ndim != 2 or X.shape[1] != f or X.dtype.kind != "f":
+            raise ContainerError(f"its first samples have not {f} features")
+    if sum(len(X) for X in session.buffer) != (session.buffered if session.state is None else 0):
+        raise ContainerError("its first samples are not all there")
+    if session.provisional is not None:
+        _check_fitted(session.provisional, len(session.provisional.W), f)
+    state = session.state
+    if state is None:
+        return
+    k = len(state.W)
+    _check_whitening(session.whitening, k, f)
+    surrogate = state.surrogate
+    _check_arrays(
+        {
+            "unmixing": (state.W, (k, k)),
+            "inverse": (state.inverse, (k, k)),
+            "moments": (surrogate.moments, (k, k, k)),
+            "tilts": (surrogate.tilts, (k, k)),
+            "offsets": (surrogate.offsets, (k,)),
+            "covariance": (surrogate.covariance, (k, k)),
+            "shift": (state.shift, (k,)),
+            "visits": (state.visits, (k,)),
+        }
+    )
+    if len(state.densities) != k or type(state.seen) is not int or state.seen < 0:
+        raise ContainerError("its stream is not consistent")
+
+
+def _check_arrays(expected: dict[str, tuple[Any, tuple[int, ...]]]) -> None:
+    for name, (array, shape) in expected.items():
+        if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != np.float64:
+            raise ContainerError(f"its {name} is not a float64 array of shape {shape}")
+        if not np.isfinite(array).all():
+            raise ContainerError(f"its {name} is not finite")
