@@ -46,5 +46,14 @@ paper: $(STAMP)
 paper-full: $(STAMP)
 	$(BIN)/python -m benchmarks.paper --full
 
+$(VENV)/.docs-installed: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -e '.[docs]'
+	touch $@
+
+docs: $(VENV)/.docs-installed
+	$(BIN)/mkdocs build --quiet
+	@echo "open site/index.html"
+
 clean:
-	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
