@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: demo test test-slow lint bench race floor paper paper-full docs clean
+.PHONY: demo test test-slow test-browser lint bench race floor paper paper-full docs clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -26,6 +26,12 @@ test: $(STAMP)
 
 test-slow: $(STAMP)
 	SCIPY_ARRAY_API=1 $(BIN)/python -m pytest -q -m slow --timeout 3600
+
+# Installs no browser: on Debian or Ubuntu `apt-get install chromium`, elsewhere any Chromium or Chrome on the PATH.
+test-browser: $(STAMP)
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
+		{ echo "make test-browser needs Chromium on the PATH: apt-get install chromium" >&2; exit 2; }
+	$(BIN)/python -m pytest -q -m browser tests/report
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
