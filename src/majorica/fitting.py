@@ -102,6 +102,18 @@ def start_matrix(options: Options, p: int) -> F64:
     return W
 
 
+def adaptive_start(problem: Problem, W: F64, densities: Densities, rng: np.random.Generator) -> tuple[F64, Densities]:
+    """Unmixing and shapes fitted on a small random subset: where MM solvers with adaptive densities set out.
+
+    From Gaussian shapes they would not move: that likelihood does not change
+    under rotations.
+    """
+    solver = Progressive(adaptive=True, first_level_only=True)
+    state = solver.init(problem, W, densities, rng)
+    drive(solver, problem, state, max_iter=50)
+    return state.W, state.densities
+
+
 def fit_source(
     source: Source,
     options: Options,
@@ -123,7 +135,10 @@ def fit_source(
         whitening = fit_whitening(source, blocks, engine, n_components=options.n_components)
         problem = Problem(source, whitening, engine, blocks)
         start = start_matrix(options, problem.p)
-        state: State = solver.init(problem, start, options.densities(problem.p), options.rng)
+        densities = options.densities(problem.p)
+        if options.density == "adaptive" and not isinstance(solver, Progressive):
+            start, densities = adaptive_start(problem, start, densities, options.rng)
+        state: State = solver.init(problem, start, densities, options.rng)
         trace, seconds = Trace(), 0.0
     else:
         problem = Problem(source, resumed["whitening"], engine, blocks)

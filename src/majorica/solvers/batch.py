@@ -10,6 +10,7 @@ import numpy as np
 from majorica.densities.table import Densities
 from majorica.problem import Problem
 from majorica.solvers.base import State, StopReason
+from majorica.solvers.shapes import Shapes
 from majorica.statistics import F64, invert
 from majorica.surrogate import Surrogate
 
@@ -19,6 +20,7 @@ class BatchState(State):
     """State of the batch solver: the surrogate that touches the loss at `W`."""
 
     surrogate: Surrogate | None = None
+    shapes: Shapes | None = None  #: None for fixed densities
     smallest: float = np.inf  #: smallest gradient so far
     idle: int = 0  #: steps since the loss or the gradient last fell
 
@@ -40,7 +42,7 @@ class Batch:
 
     def init(self, problem: Problem, W: F64, densities: Densities, rng: np.random.Generator) -> BatchState:
         """First E-step at the start."""
-        state = BatchState(W=W.copy(), densities=densities, n_samples=problem.n)
+        state = BatchState(W=W.copy(), densities=densities, n_samples=problem.n, shapes=Shapes.of(densities))
         self._majorize(problem, state)
         return state
 
@@ -50,6 +52,7 @@ class Batch:
         before = state.loss
         inverse = invert(state.W)
         state.surrogate.minimise(state.W, inverse, state.densities, iterations=self.iterations, backend=problem.backend)
+        self._adapt(problem, state)
         self._majorize(problem, state)
         threshold = gradient_threshold(self.tol, problem.n)
         if state.gradient <= threshold:
@@ -63,6 +66,18 @@ class Batch:
         state.idle = 0 if moved else state.idle + 1
         state.smallest = min(state.smallest, state.gradient)
         return state.idle
+
+    def _adapt(self, problem: Problem, state: BatchState) -> None:
+        """Refit adaptive shapes when due: at fixed `W` that lowers the loss, and the next E-step touches it again."""
+        shapes = state.shapes
+        if shapes is None:
+            return
+        shapes.since += 1
+        if shapes.due:
+            shapes.back_off()
+            shapes.refit(problem.statistics(state.W, state.densities), 0.05 / problem.n)
+            state.passes += 1
+            state.densities = shapes.densities()
 
     def _majorize(self, problem: Problem, state: BatchState) -> None:
         sums = problem.moments(state.W, state.densities)

@@ -16,7 +16,9 @@ from majorica.solvers.base import State, StopReason
 from majorica.solvers.batch import gradient_threshold
 from majorica.solvers.minibatch import run_compiled
 from majorica.solvers.rounds import run_message, run_round
-from majorica.statistics import F64, invert
+from majorica.solvers.shapes import Shapes
+from majorica.sources.base import split_blocks
+from majorica.statistics import F64, invert, unpack_symmetric
 from majorica.surrogate import Surrogate
 
 Selection = Literal["greedy", "random"]
@@ -52,6 +54,7 @@ class IncrementalState(State):
     position: int = 0  #: next block in `order`
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
     pass_start: float = np.inf  #: surrogate at the start of this pass
+    shapes: Shapes | None = None  #: None for fixed densities
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,7 @@ class Incremental:
             touch=None if full else self._allocate((n, p)),
             ledger=np.zeros((blocks, p, p)) if full else None,
             rng=rng,
+            shapes=Shapes.of(densities),
         )
         assert state.surrogate is not None
         state.loss = state.surrogate.value(state.W, densities)
@@ -126,7 +130,8 @@ class Incremental:
         if state.position == len(state.order):
             state.position = 0
             state.passes = float(round(state.passes))
-            self._check(problem, state)
+            if not self._adapt(problem, state):
+                self._check(problem, state)
 
     def _allocate(self, shape: tuple[int, int]) -> npt.NDArray[np.float32]:
         return np.zeros(shape, np.float32) if self.store is None else self.store.allocate(shape)
@@ -167,6 +172,29 @@ class Incremental:
             gap = rng.random(gap.shape)
         return kernels.select_largest(gap, self.q)  # type: ignore[attr-defined]
 
+    def _adapt(self, problem: Problem, state: IncrementalState) -> bool:
+        """At the end of a pass, when due: refit adaptive shapes; True if any changed.
+
+        A changed component's majorizers are made anew for all samples, to
+        touch its new density at the current row: at fixed `W` its part of the
+        surrogate falls to its part of the loss.
+        """
+        shapes = state.shapes
+        if shapes is None:
+            return False
+        shapes.since += 1
+        if not shapes.due:
+            return False
+        shapes.back_off()
+        gains = shapes.refit(problem.statistics(state.W, state.densities), 0.05 / problem.n)
+        state.passes += 1
+        state.densities = shapes.densities()
+        for i in np.flatnonzero(gains).tolist():
+            touch_again(self, problem, state, i)
+        assert state.surrogate is not None
+        state.loss = state.surrogate.value(state.W, state.densities)
+        return bool(gains.any())
+
     def _check(self, problem: Problem, state: IncrementalState) -> None:
         """At the end of a pass: measure the gradient once the surrogate has all but stopped falling."""
         threshold = gradient_threshold(self.tol, problem.n)
@@ -180,3 +208,30 @@ class Incremental:
             state.stop = StopReason.GRADIENT if self.tol is not None else StopReason.FLOOR
         elif self.tol != 0 and fall <= 1e-15 * abs(state.loss):
             state.stop = StopReason.STALLED
+
+
+def touch_again(solver: Incremental, problem: Problem, state: IncrementalState, i: int) -> None:
+    """Make component `i`'s majorizers anew, touching at the current row over all samples; one pass."""
+    assert state.surrogate is not None
+    surrogate, density, w = state.surrogate, state.densities[i], state.W[i]
+    if state.ledger is not None:
+        state.ledger[:, i] = w
+        sums = problem.row_moments(w, density)
+        surrogate.moments[i] = unpack_symmetric(sums.packed)[0] / sums.n
+        surrogate.tilts[i], surrogate.offsets[i] = sums.tilts[0] / sums.n, sums.offsets[0] / sums.n
+    else:
+        assert state.touch is not None
+        A, b, r = np.zeros_like(surrogate.moments[i]), np.zeros_like(w), 0.0
+        for block in split_blocks(problem.n, solver.batch_size):
+            start, stop = block[0]
+            if solver.store is not None:
+                solver.store.before_change([(start, stop)])
+            Z = problem.read(block).astype(np.float64)
+            state.touch[start:stop, i] = Z @ w
+            y = state.touch[start:stop, i].astype(np.float64)  # as the memory holds it: rounded
+            A += (Z * density.weight(y)[:, None]).T @ Z
+            b += density.tilt(y) @ Z
+            r += float(density.offset(y).sum())
+        surrogate.moments[i], surrogate.tilts[i], surrogate.offsets[i] = A / problem.n, b / problem.n, r / problem.n
+    if not density.super_gaussian:
+        surrogate.moments[i] = float(density.weight(np.zeros(1))[0]) * surrogate.covariance

@@ -55,6 +55,7 @@ class Progressive:
     adaptive: bool = False
     accuracy: float = 0.3  #: share of the floor that may be left where convergence is slow
     fast: float = 1e-3  #: and where it is fast
+    first_level_only: bool = False  #: a cheap start for other solvers
 
     def init(self, problem: Problem, W: F64, densities: Densities, rng: np.random.Generator) -> ProgressiveState:
         """First subset, first evaluation."""
@@ -133,6 +134,9 @@ class Progressive:
             self._next_level(problem, state)
 
     def _next_level(self, problem: Problem, state: ProgressiveState) -> None:
+        if self.first_level_only:
+            state.stop = StopReason.FLOOR
+            return
         state.levels.grow()
         state.gains.clear()
         state.rotated = False

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from majorica.densities.base import PIECEWISE
 from majorica.densities.table import Densities
 from majorica.kernels import shapes as kernels
 from majorica.statistics import F64, Statistics
@@ -35,6 +36,14 @@ class Shapes:
         """All components Gaussian, which both families contain."""
         return cls(np.ones((p, 5)), np.full(p, GAUSSIAN_LOG_NORMALISER), np.zeros(p, np.bool_))
 
+    @classmethod
+    def of(cls, densities: Densities) -> Shapes | None:
+        """The shapes of adaptive densities, None if they are of another kind."""
+        if not (densities.codes == PIECEWISE).all():
+            return None
+        slopes = np.ascontiguousarray(densities.shapes[:, :5])
+        return cls(slopes, densities.log_normalisers.copy(), _is_fine(slopes), allow_fine=True)
+
     @property
     def due(self) -> bool:
         """Whether it is time for a refit."""
@@ -61,6 +70,12 @@ class Shapes:
     def back_off(self) -> None:
         """Wait twice as long until the next refit."""
         self.wait = min(2 * self.wait, 16)
+
+
+def _is_fine(slopes: F64) -> npt.NDArray[np.bool_]:
+    """Which slopes are outside the coarse family."""
+    tied = slopes[:, [0, 4]] @ kernels.TIED
+    return np.abs(slopes - tied).max(axis=1) > 1e-9 * np.abs(slopes).max(axis=1)
 
 
 def basis_means(statistics: Statistics) -> F64:
