@@ -1,0 +1,1 @@
+"""The race: majorica beside its peers on the same data, judged by samples nobody fitted."""
