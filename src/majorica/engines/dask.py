@@ -15,7 +15,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from majorica.engines.base import FAN
 from majorica.engines.cluster import Lost, Watch
@@ -149,6 +149,12 @@ class DaskEngine:
             self._mailbox.close()
             self._mailbox = None
         self.samples.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
 
     def _recover(self, source: Source, lost: Lost, attempt: int) -> None:
         """Forget what was lost with its workers, so that the next attempt sends it again."""

@@ -66,10 +66,15 @@ class Stream(Protocol):
 def read_block(source: Source, block: Block) -> Array:
     """The samples of `block` as one array ``(b, n_features)``.
 
-    A block of one range costs no copy where the source has none.
+    A block of one range costs no copy where the source has none. A source
+    far away may have a method ``read_ranges`` that takes one journey for all.
     """
     if len(block) == 1:
         return source.read(*block[0])
+    together = getattr(source, "read_ranges", None)
+    if together is not None:
+        found: Array = together(block)
+        return found
     out = np.empty((block_length(block), source.n_features), source.dtype)
     row = 0
     for start, stop in block:
