@@ -58,7 +58,7 @@ $(VENV)/.docs-installed: pyproject.toml
 	touch $@
 
 docs: $(VENV)/.docs-installed
-	$(BIN)/mkdocs build --quiet
+	$(BIN)/python -m sphinx -q -b html docs site
 	@echo "open site/index.html"
 
 clean:
