@@ -1,0 +1,141 @@
+"""Every step of the progressive solver lowers the loss of the samples in play, whatever the data, start and density."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from progressive_watch import DENSITIES, Run, run
+
+from majorica.solvers import Progressive
+from makers import matrix_of_condition
+
+#: Rises allowed to rounding, relative to the largest term of the loss.
+SLACK = 1e-12
+
+
+def near_gaussian(rng: np.random.Generator, n: int, p: int) -> np.ndarray:
+    return rng.normal(size=(n, p)) + 1e-3 * rng.laplace(size=(n, p))
+
+
+def with_outliers(rng: np.random.Generator, n: int, p: int) -> np.ndarray:
+    S = rng.laplace(size=(n, p))
+    S[rng.integers(n, size=2), rng.integers(p, size=2)] = 1e6
+    return S
+
+
+def discrete(rng: np.random.Generator, n: int, p: int) -> np.ndarray:
+    return rng.choice([-1.0, 1.0], size=(n, p)) + (np.arange(p) % 2) * rng.integers(3, size=(n, p))
+
+
+def duplicated(rng: np.random.Generator, n: int, p: int) -> np.ndarray:
+    few = rng.laplace(size=(p + 3, p))
+    return few[rng.integers(p + 3, size=n)]
+
+
+def mixed(rng: np.random.Generator, n: int, p: int) -> np.ndarray:
+    kinds = [rng.laplace(size=n), rng.uniform(-1, 1, n), rng.normal(size=n), np.sin(0.37 * np.arange(n))]
+    kinds.append(np.sign(rng.normal(size=n)) + 0.2 * rng.normal(size=n))
+    return np.column_stack([kinds[i % 5] for i in range(p)]) + 0.01 * rng.normal(size=(n, p))
+
+
+DATA = {
+    "laplace": lambda rng, n, p: rng.laplace(size=(n, p)),
+    "outliers": with_outliers,
+    "near-gaussian": near_gaussian,
+    "gaussian": lambda rng, n, p: rng.normal(size=(n, p)),
+    "discrete": discrete,
+    "duplicated": duplicated,
+    "heavy": lambda rng, n, p: rng.standard_t(1.2, size=(n, p)),
+    "mixed": mixed,
+}
+
+
+def make_data(kind: str, n: int, p: int, seed: int) -> np.ndarray:
+    """Sources of one kind, mixed; a speck of noise keeps the rank where they repeat."""
+    rng = np.random.default_rng(seed)
+    S = DATA[kind](rng, n, p)
+    S = S + 1e-6 * np.maximum(S.std(axis=0), 1.0) * rng.normal(size=S.shape)
+    return S @ matrix_of_condition(p, 3.0, rng)
+
+
+def make_start(kind: str, seed: int, p: int) -> np.ndarray:
+    """Invertible starts, good and bad."""
+    rng = np.random.default_rng(seed)
+    if kind == "rotation":
+        return np.linalg.qr(rng.normal(size=(p, p)))[0]
+    if kind == "ill-conditioned":
+        return matrix_of_condition(p, 1e6, rng) * 1e-3
+    if kind == "flipped":
+        return -np.eye(p)[rng.permutation(p)]
+    scale = {"huge": 1e5, "small": 1e-5}[kind]
+    return scale * matrix_of_condition(p, 10.0, rng)
+
+
+def assert_descends(watched: Run) -> None:
+    assert max(watched.rises(), default=0.0) <= SLACK
+    assert max(watched.lies()) <= 1e-9
+    assert np.isfinite([one.loss for one in watched.seen]).all()
+
+
+@pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES)
+@pytest.mark.parametrize("kind", DATA)
+def test_every_kind_of_data_over_several_levels(kind: str, density) -> None:
+    watched = run(make_data(kind, 5003, 4, seed=1), density)
+    assert_descends(watched)
+    assert len({one.level for one in watched.seen}) == 2
+    assert watched.seen[-1].n_samples == 5003
+    if density is None and kind in ("mixed", "discrete", "heavy"):
+        assert watched.shape_changes() >= 1  # changes of shape are among the steps that were looked at
+
+
+@settings(max_examples=150)
+@given(
+    data=st.sampled_from(sorted(DATA)),
+    name=st.sampled_from(["huber", "logcosh", "student", "own", "adaptive", "adaptive", "adaptive"]),
+    start=st.sampled_from(["rotation", "rotation", "ill-conditioned", "flipped", "huge", "small"]),
+    p=st.integers(1, 5),
+    extra=st.sampled_from([1, 2, 5, 40, 300, 1500]),
+    tol=st.sampled_from([None, 0.0, 1e-6]),
+    seed=st.integers(0, 10**6),
+)
+def test_any_data_any_start(data: str, name: str, start: str, p: int, extra: int, tol: float | None, seed: int) -> None:
+    X = make_data(data, p + extra, p, seed)
+    assert_descends(run(X, DENSITIES[name], start=partial(make_start, start, seed), tol=tol, max_iter=40, seed=seed))
+
+
+@settings(max_examples=40)
+@given(
+    data=st.sampled_from(sorted(DATA)),
+    name=st.sampled_from(["huber", "logcosh", "student", "own", "adaptive", "adaptive"]),
+    start=st.sampled_from(["rotation", "ill-conditioned", "flipped", "huge", "small"]),
+    p=st.integers(1, 4),
+    extra=st.sampled_from([1, 5, 300, 1500]),
+    every=st.sampled_from([1, 3]),
+    seed=st.integers(0, 10**6),
+)
+def test_rows_take_over_when_line_searches_fail(
+    data: str, name: str, start: str, p: int, extra: int, every: int, seed: int
+) -> None:
+    """The MM rows descend from any point: with no quasi-Newton step at all, or with some that fail."""
+    X = make_data(data, p + extra, p, seed)
+    search, rows, calls = Progressive._line_search, Progressive._rows, {"search": 0, "rows": 0}
+
+    def fail(self, *args):
+        calls["search"] += 1
+        return False if calls["search"] % every == 0 else search(self, *args)
+
+    def count(self, *args):
+        calls["rows"] += 1
+        return rows(self, *args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Progressive, "_line_search", fail)
+        patch.setattr(Progressive, "_rows", count)
+        watched = run(X, DENSITIES[name], start=partial(make_start, start, seed), tol=1e-6, max_iter=100, seed=seed)
+    assert_descends(watched)
+    if every == 1:
+        assert calls["rows"] == calls["search"]
