@@ -23,6 +23,7 @@ exclude_patterns = ["data"]
 myst_enable_extensions = ["dollarmath", "attrs_block"]
 myst_heading_anchors = 3
 napoleon_google_docstring = False
+napoleon_use_ivar = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "show-inheritance": False}
