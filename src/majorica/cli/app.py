@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from majorica.cli import options as opt
-from majorica.cli.failures import INTERRUPTED, USAGE, Stop, explain
+from majorica.cli.failures import CLOSED_PIPE, INTERRUPTED, USAGE, Stop, explain
 from majorica.cli.messages import say
 
 app = typer.Typer(
@@ -32,7 +32,11 @@ def _example(*lines: str) -> str:
 
 def _call(command: str, arguments: dict[str, Any]) -> None:
     """Import the module of a command only now, and run it."""
-    importlib.import_module(f"majorica.cli.{command}").run(**arguments)
+    try:
+        importlib.import_module(f"majorica.cli.{command}").run(**arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise Stop(CLOSED_PIPE) from None
 
 
 def _print_version(wanted: bool) -> None:
@@ -143,13 +147,10 @@ def demo(
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program; always ends in ``SystemExit`` with one of the documented codes."""
     arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
-    try:
-        code = _run(arguments)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read our output has gone: nothing to tell anybody.
+    code = _run(arguments)
+    if code == CLOSED_PIPE:
+        # Whoever read our output has gone: there is nobody to tell, not even when the interpreter flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 141
     raise SystemExit(code)
 
 
@@ -162,8 +163,6 @@ def _run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         say("interrupted; nothing was written")
         return INTERRUPTED
-    except BrokenPipeError:
-        raise
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else USAGE
     except Exception as error:

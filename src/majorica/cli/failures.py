@@ -15,7 +15,7 @@ from majorica.errors import (
     ParameterError,
 )
 
-DONE, BUG, USAGE, DATA, NOT_CONVERGED, INTERRUPTED = 0, 1, 2, 3, 4, 130
+DONE, BUG, USAGE, DATA, NOT_CONVERGED, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 3, 4, 130, 141
 
 _USAGE_ERRORS = (ParameterError, DensityError, MemoryLimitError, MissingDependencyError)
 

@@ -1,0 +1,175 @@
+"""The program as a citizen of the shell: help, pipes, signals, terminals."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from program import PROGRAM, run, run_many, samples
+
+from majorica import ICA, __version__
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("program")
+    X = samples()
+    np.save(folder / "x.npy", X)
+    ICA(random_state=0).fit(X).save(folder / "m.npz")
+    return folder
+
+
+def wait_for(condition, process, seconds=60.0):
+    ends = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < ends
+        time.sleep(0.02)
+
+
+def test_help_is_light_and_has_examples():
+    """No library that takes long to import is loaded, for no help page."""
+    script = (
+        "import sys\nfrom majorica.cli import main\n"
+        "for words in ([], ['--help'], *([c, '--help'] for c in ('fit', 'transform', 'report', 'info', 'demo'))):\n"
+        "    try: main(words)\n    except SystemExit as ended: assert ended.code == 0\n"
+        "heavy = {'numpy', 'numba', 'sklearn', 'scipy', 'mne', 'matplotlib'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Example") == 7
+    assert after.ru_utime - before.ru_utime < 2.0, "seven pages; one takes about 0.2 s"
+
+
+def test_version_and_completion():
+    assert run("--version").stdout.strip() == __version__
+    shown = run("--show-completion", env={**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"})
+    assert "Traceback" not in shown.stderr
+    completed = subprocess.run(
+        [PROGRAM],
+        env={**os.environ, "_MAJORICA_COMPLETE": "complete_bash", "COMP_WORDS": "majorica tr", "COMP_CWORD": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "transform" in completed.stdout
+
+
+def test_same_seed_same_file_whatever_the_threads(folder, tmp_path):
+    commands = [
+        ["fit", folder / "x.npy", "-o", tmp_path / name, "-q", "-j", jobs]
+        for name, jobs in (("a.npz", 1), ("b.npz", 2))
+    ]
+    assert [code for code, _, _ in run_many(commands)] == [0, 0]
+    first, second = ICA.load(tmp_path / "a.npz"), ICA.load(tmp_path / "b.npz")
+    np.testing.assert_array_equal(first.components_, second.components_)
+
+
+def test_closed_pipe_is_quiet(folder):
+    for words in (["info", folder / "m.npz", "--json"], ["transform", folder / "m.npz", folder / "x.npy", "-o", "-"]):
+        process = subprocess.Popen([PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdout.close()
+        err = process.stderr.read()
+        process.stderr.close()
+        assert process.wait(60) == 141
+        assert err == b""
+
+
+def test_sources_on_stdout(folder, tmp_path):
+    done = subprocess.run(
+        [PROGRAM, "transform", folder / "m.npz", folder / "x.npy", "-o", "-"],
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stderr == b""
+    (tmp_path / "s.npy").write_bytes(done.stdout)
+    expected = ICA.load(folder / "m.npz").transform(np.load(folder / "x.npy"))
+    np.testing.assert_allclose(np.load(tmp_path / "s.npy"), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_interrupted_fit_keeps_the_best_model(tmp_path):
+    np.save(tmp_path / "x.npy", samples(40_000, 12))
+    words = ["fit", "x.npy", "-o", "m.npz", "--solver", "batch", "--tol", "0", "--max-iter", "1000000", "--json"]
+    process = subprocess.Popen(
+        [PROGRAM, *words, "--checkpoint", "c", "--checkpoint-every", "0"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for((tmp_path / "c").exists, process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert "interrupted" in err
+    assert json.loads(out)["converged"] is False
+    assert ICA.load(tmp_path / "m.npz").n_components_ == 12
+
+
+def test_interrupted_transform_leaves_nothing(folder, tmp_path):
+    words = ["transform", folder / "m.npz", "-", "--n-features", "4", "-o", "s.npy"]
+    process = subprocess.Popen(
+        [PROGRAM, *words], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdin.write(samples(5000).astype("<f4").tobytes())
+    process.stdin.flush()
+    wait_for(lambda: list(tmp_path.glob(".s.npy*")), process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert b"Traceback" not in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_stream_from_a_pipe(folder, tmp_path):
+    X = samples(5000).astype("<f4")
+    done = subprocess.run(
+        [PROGRAM, "transform", folder / "m.npz", "-", "--n-features", "4", "-o", tmp_path / "s.npy", "--json"],
+        input=X.tobytes(),
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["n_samples"] == 5000
+    expected = ICA.load(folder / "m.npz").transform(X.astype(np.float32))
+    np.testing.assert_allclose(np.load(tmp_path / "s.npy"), expected, atol=1e-4)
+
+
+def test_progress_on_a_terminal_only(folder, tmp_path):
+    """A bar on a terminal; -q and pipes have none."""
+    master, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [PROGRAM, "fit", folder / "x.npy", "-o", tmp_path / "m.npz"],
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        env={**os.environ, "TERM": "xterm"},
+    )
+    os.close(terminal)
+    seen = b""
+    try:
+        while piece := os.read(master, 65536):
+            seen += piece
+    except OSError:  # the terminal closes with the program
+        pass
+    os.close(master)
+    out = process.stdout.read()
+    process.stdout.close()
+    assert process.wait(60) == 0
+    assert out == b""
+    assert b"loss" in seen
+    assert b"\x1b[" in seen
