@@ -93,6 +93,8 @@ def total(
     own: Callable[..., Result] | None = getattr(engine, "total", None)
     if own is not None:
         return own(function, source, blocks, *shared, each=each)
+    if len(blocks) == 1:
+        return next(iter(engine.run(function, source, blocks, *shared, each=each)))
     tree: TreeSum[Result] = TreeSum()
     for result in engine.run(function, source, blocks, *shared, each=each):
         tree.add(result)

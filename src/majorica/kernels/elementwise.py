@@ -12,6 +12,7 @@ import math
 import numba as nb
 import numpy as np
 
+import majorica.kernels.notice  # noqa: F401  (says so when it compiles)
 from majorica.densities.base import CLIPPED, LOGCOSH, PIECEWISE, STUDENT
 from majorica.densities.piecewise import KNOTS
 

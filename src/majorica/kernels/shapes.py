@@ -19,6 +19,7 @@ import numba as nb
 import numpy as np
 
 from majorica.densities.piecewise import KNOTS
+from majorica.kernels.elementwise import FAST
 
 SLOPE_MIN, SLOPE_MAX, TAIL_MIN = -30.0, 60.0, 1e-3
 #: Nats a source must gain for each extra slope, times log n / n, to leave the coarse family.
@@ -49,7 +50,7 @@ def _tied() -> np.ndarray:
 
 
 _INNER, _INNER_LOG_WEIGHTS = _inner_quadrature()
-_INNER_BASIS = np.ascontiguousarray(basis(_INNER).T)
+_INNER_BASIS = np.ascontiguousarray(basis(_INNER))
 _TAIL_NODES, _TAIL_WEIGHTS = np.polynomial.legendre.leggauss(64)
 _TAIL_LOG_WEIGHTS = np.log(_TAIL_WEIGHTS)
 TIED = np.ascontiguousarray(_tied())
@@ -57,58 +58,59 @@ FREE = np.eye(5)
 _D1, _D2, _D3, _D4 = (float(knot) for knot in KNOTS)
 
 
-@nb.njit(nogil=True, cache=True)
+@nb.njit(nogil=True, cache=True, fastmath=FAST)
 def log_partition(k, mean, covariance):
     """``log Z`` of slopes `k`; fills the model's mean and covariance of the basis."""
     inner, tail = _INNER.size, _TAIL_NODES.size
     total = inner + tail
-    B = np.empty((total, 5))
+    B = np.empty((5, total))
     e = np.empty(total)
+    k0, k1, k2, k3, k4 = k[0], k[1], k[2], k[3], k[4]
+    for m in range(5):
+        for a in range(inner):
+            B[m, a] = _INNER_BASIS[m, a]
     for a in range(inner):
-        value = 0.0
-        for m in range(5):
-            B[a, m] = _INNER_BASIS[a, m]
-            value += k[m] * B[a, m]
-        e[a] = _INNER_LOG_WEIGHTS[a] - value
-    score = k[0] * _D1 + k[1] * (_D2 - _D1) + k[2] * (_D3 - _D2) + k[3] * (_D4 - _D3)
-    slope = k[4]
+        e[a] = _INNER_LOG_WEIGHTS[a] - (k0 * B[0, a] + k1 * B[1, a] + k2 * B[2, a] + k3 * B[3, a] + k4 * B[4, a])
+    score = k0 * _D1 + k1 * (_D2 - _D1) + k2 * (_D3 - _D2) + k3 * (_D4 - _D3)
     if score >= 0:  # the tail falls from the last knot on: cut it 40 nats below
-        low, high = 0.0, 80.0 / (score + math.sqrt(score * score + 80.0 * slope))
+        low, high = 0.0, 80.0 / (score + math.sqrt(score * score + 80.0 * k4))
     else:  # it has a hump: nine standard deviations around it
-        width = 9.0 / math.sqrt(slope)
-        low, high = max(0.0, -score / slope - width), -score / slope + width
+        width = 9.0 / math.sqrt(k4)
+        low, high = max(0.0, -score / k4 - width), -score / k4 + width
+    log_width = math.log(high - low)
     for a in range(tail):
         s = low + 0.5 * (high - low) * (_TAIL_NODES[a] + 1)
         size = _D4 + s
         r0, r1, r2, r3, r4 = size * size, (size - _D1) ** 2, (size - _D2) ** 2, (size - _D3) ** 2, s * s
-        row = B[inner + a]
-        row[0] = 0.5 * (r0 - r1)
-        row[1] = 0.5 * (r1 - r2)
-        row[2] = 0.5 * (r2 - r3)
-        row[3] = 0.5 * (r3 - r4)
-        row[4] = 0.5 * r4
-        value = 0.0
-        for m in range(5):
-            value += k[m] * row[m]
-        e[inner + a] = math.log(high - low) + _TAIL_LOG_WEIGHTS[a] - value
+        at = inner + a
+        B[0, at] = 0.5 * (r0 - r1)
+        B[1, at] = 0.5 * (r1 - r2)
+        B[2, at] = 0.5 * (r2 - r3)
+        B[3, at] = 0.5 * (r3 - r4)
+        B[4, at] = 0.5 * r4
+        value = k0 * B[0, at] + k1 * B[1, at] + k2 * B[2, at] + k3 * B[3, at] + k4 * B[4, at]
+        e[at] = log_width + _TAIL_LOG_WEIGHTS[a] - value
     top = e.max()
     z = 0.0
     for a in range(total):
         e[a] = math.exp(e[a] - top)
+    for a in range(total):
         z += e[a]
-    mean[:] = 0.0
-    covariance[:] = 0.0
-    for a in range(total):
-        for m in range(5):
-            mean[m] += e[a] / z * B[a, m]
-    for a in range(total):
-        share = e[a] / z
-        for m in range(5):
-            for o in range(m + 1):
-                covariance[m, o] += share * (B[a, m] - mean[m]) * (B[a, o] - mean[o])
     for m in range(5):
-        for o in range(m):
-            covariance[o, m] = covariance[m, o]
+        first = 0.0
+        for a in range(total):
+            first += e[a] * B[m, a]
+        mean[m] = first / z
+    for m in range(5):
+        for a in range(total):
+            B[m, a] -= mean[m]
+    for m in range(5):
+        for o in range(m + 1):
+            second = 0.0
+            for a in range(total):
+                second += e[a] * B[m, a] * B[o, a]
+            covariance[m, o] = second / z
+            covariance[o, m] = second / z
     return top + math.log(z)
 
 
@@ -158,6 +160,17 @@ def fit_slopes(t, P, x, tolerance):
 
 
 @nb.njit(nogil=True, cache=True)
+def promised_gain(t, k):
+    """What one Newton step over all five slopes from `k` promises."""
+    mean, covariance = np.empty(5), np.empty((5, 5))
+    log_partition(k, mean, covariance)
+    for m in range(5):
+        covariance[m, m] = covariance[m, m] * (1 + 1e-10) + 1e-14
+    g = t - mean
+    return 0.5 * np.dot(g, np.linalg.solve(covariance, g))
+
+
+@nb.njit(nogil=True, cache=True)
 def best_shape(t, slopes, fine, allow_fine, n, tolerance):
     """Best slopes of one source with basis means `t`, from its present `slopes`; coarse unless `fine` pays.
 
@@ -168,9 +181,10 @@ def best_shape(t, slopes, fine, allow_fine, n, tolerance):
         return k, value, log_z, True
     start = np.array([slopes[0], slopes[4]])
     k, value, log_z = fit_slopes(t, TIED, start, tolerance)
-    if allow_fine:
+    gate = GATE * math.log(n) * 3 / n
+    if allow_fine and promised_gain(t, k) > 0.5 * gate:
         k_fine, value_fine, log_z_fine = fit_slopes(t, FREE, k.copy(), tolerance)
-        if value_fine < value - GATE * math.log(n) * 3 / n:
+        if value_fine < value - gate:
             return k_fine, value_fine, log_z_fine, True
     return k, value, log_z, False
 
