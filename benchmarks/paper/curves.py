@@ -9,8 +9,8 @@ import numpy as np
 
 from benchmarks.paper.experiment import Curves
 
-#: A left-out loss this close to its plateau (nats) counts as arrived.
-ARRIVED = 1e-3
+#: How close to its plateau the left-out loss counts as near, and as there; nats a component.
+NEAR, THERE = 1e-2, 1e-4
 #: Where curves of the shifted loss are cut: below is noise of the left-out samples.
 LOSS_FLOOR = 1e-5
 
@@ -64,42 +64,44 @@ def values(runs: list[dict[str, Any]], measure: str, levels: list[float] | None)
 
 
 def median_curve(runs: list[dict[str, Any]], x: str, measure: str, levels: list[float] | None) -> Curve | None:
-    """Median over repeats; runs are interpolated (in logarithms) and not continued beyond their ends."""
+    """Median over repeats, to where half of them have ended; an ended run keeps its last value. None without data."""
     ys = values(runs, measure, levels)
     xs = [column(run, x) for run in runs]
     moved = [(column(run, "passes") > 0) & np.isfinite(y) for run, y in zip(runs, ys, strict=True)]  # not the start
     pairs = [(a[keep], b[keep]) for a, b, keep in zip(xs, ys, moved, strict=True) if keep.any()]
     if not pairs:
         return None
-    start, stop = np.median([a[0] for a, _ in pairs]), np.median([a[-1] for a, _ in pairs])
+    start, stop = max(a[0] for a, _ in pairs), float(np.median([a[-1] for a, _ in pairs]))
     grid = np.geomspace(start, max(stop, start * 1.001), 80)
-    table = np.full((len(pairs), len(grid)), np.nan)
-    for k, (a, b) in enumerate(pairs):
-        log_y = np.log(np.maximum(b, 1e-300)) if (b > 0).all() else b
-        line = np.interp(np.log(grid), np.log(a), log_y, left=np.nan, right=np.nan)
-        table[k] = np.exp(line) if (b > 0).all() else line
-    kept = np.isfinite(table).sum(axis=0) * 2 >= len(pairs)
-    quartiles = np.nanquantile(table[:, kept], [0.25, 0.5, 0.75], axis=0)
-    return Curve(grid[kept], quartiles[1], quartiles[0], quartiles[2])
+    lines = [np.exp(np.interp(np.log(grid), np.log(a), np.log(np.maximum(b, 1e-300)))) for a, b in pairs]
+    low, median, high = np.quantile(lines, [0.25, 0.5, 0.75], axis=0)
+    return Curve(grid, median, low, high)
 
 
-def summarise(curves: Curves, levels: list[float] | None) -> dict[str, dict[str, float | None]]:
+def summarise(curves: Curves, levels: list[float], p: int) -> dict[str, dict[str, float | None]]:
     """For each algorithm, medians over repeats: how long to the plateau, and where it ended."""
-    return {key: _summary(runs, levels) for key, runs in curves.items()}
+    return {key: _summary(runs, levels, p) for key, runs in curves.items()}
 
 
-def _summary(runs: list[dict[str, Any]], levels: list[float] | None) -> dict[str, float | None]:
-    arrivals = {"passes": [], "seconds": []}
-    for run, level in zip(runs, levels or [np.nan] * len(runs), strict=True):
-        close = np.flatnonzero(column(run, "loss") - level <= ARRIVED)
-        for x, found in arrivals.items():
-            found.append(column(run, x)[close[0]] if len(close) else np.inf)
-    shifted = values(runs, "loss", None)
-    excess = [v[-1] - level for v, level in zip(shifted, levels or [np.nan] * len(runs), strict=True)]
-    ends = {name: [column(run, name)[-1] for run in runs] for name in ("passes", "seconds", "amari", "gradient")}
+def arrival(runs: list[dict[str, Any]], levels: list[float], x: str, within: float) -> float | None:
+    """Median passes or seconds until the loss is first `within` of its plateau; None for never."""
+    found = []
+    for run, level in zip(runs, levels, strict=True):
+        close = np.flatnonzero(column(run, "loss") - level <= within)
+        found.append(column(run, x)[close[0]] if len(close) else np.inf)
+    return _median(found)
+
+
+def _summary(runs: list[dict[str, Any]], levels: list[float], p: int) -> dict[str, float | None]:
+    ends = {
+        name: [column(run, name)[-1] for run in runs] for name in ("loss", "passes", "seconds", "amari", "gradient")
+    }
+    excess = [v - level for v, level in zip(ends["loss"], levels, strict=True)]
     row = {
-        "passes_to_plateau": _median(arrivals["passes"]),
-        "seconds_to_plateau": _median(arrivals["seconds"]),
+        "passes_to_near": arrival(runs, levels, "passes", NEAR * p),
+        "seconds_to_near": arrival(runs, levels, "seconds", NEAR * p),
+        "passes_to_plateau": arrival(runs, levels, "passes", THERE * p),
+        "seconds_to_plateau": arrival(runs, levels, "seconds", THERE * p),
         "excess_loss": _median(excess),
         "largest_excess_loss": float(np.max(np.abs(excess))) if np.isfinite(excess).all() else None,
         "amari": _median(ends["amari"]),
@@ -125,11 +127,13 @@ def _median(found: list[float]) -> float | None:
 
 
 def crossing(curves: Curves, below: str, above: str, *, x: str = "passes", measure: str = "gradient") -> float | None:
-    """Median over repeats of the `x` from which on `below` stays under `above`; None if it never does."""
+    """Median over repeats of the `x` from which on `below` stays under `above`, while both run; None for never."""
     found = []
     for one, other in zip(curves[below], curves[above], strict=True):
         xs, ys = column(one, x), column(one, measure)
-        reference = np.interp(xs, column(other, x), column(other, measure))
+        both = xs <= column(other, x)[-1]
+        xs, ys = xs[both], ys[both]
+        reference = np.exp(np.interp(xs, column(other, x), np.log(column(other, measure))))
         under = ys < reference
         if not under[-1]:
             found.append(np.inf)

@@ -27,7 +27,7 @@ def panel(axes: Axes, curves: Curves, x: str, measure: str, levels: list[float] 
         axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.15, lw=0)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    if measure == "loss":
+    if measure == "loss" and axes.get_ylim()[0] < 3 * LOSS_FLOOR:
         axes.set_ylim(bottom=LOSS_FLOOR * 0.8)
     axes.set_xlabel(LABELS[x])
     axes.set_title(LABELS[measure])

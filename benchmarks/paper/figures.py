@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.paper import datasets
-from benchmarks.paper.algorithms import FINITE, GREEDY, ONLINE, Algorithm
+from benchmarks.paper.algorithms import FINITE, GREEDY, ONLINE, WIDE, Algorithm
 from benchmarks.paper.cache import Store
 from benchmarks.paper.curves import column, crossing, plateaus, summarise
 from benchmarks.paper.draw import grid, legend, panel
@@ -105,7 +105,7 @@ def huge(bench: Bench) -> dict[str, Any]:
     size = bench.size("huge")
     curves = bench.run(
         "huge",
-        ONLINE,
+        WIDE,
         lambda r: datasets.patch_stream(bench.pictures(), size.n, seed=r, left_out=size.left_out),
         bench.pictures_name,
     )
@@ -122,9 +122,9 @@ def huge(bench: Bench) -> dict[str, Any]:
         a.set_xscale("log")
         a.set_xlabel(LABELS[x])
         a.set_title("left-out loss (nats)")
-    legend(figure, ONLINE, y=0.97, columns=3)
+    legend(figure, WIDE, y=0.97, columns=4)
     save(figure, "huge")
-    return {"huge": report(bench, "huge", curves, plateaus(curves, lowest=True), ONLINE)}
+    return {"huge": report(bench, "huge", curves, plateaus(curves, lowest=True), WIDE)}
 
 
 def real(bench: Bench) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def report(
 ) -> dict[str, Any]:
     """The numbers of one experiment that the docs quote."""
     size = bench.size(name)
-    rows = summarise(curves, levels)
+    rows = summarise(curves, levels, size.p)
     result = {
         "scale": "full" if bench.full else "quick",
         "data": data_name(bench, name),

@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.paper.cache import ROOT, versions
 from benchmarks.paper.claims import CLAIMS
 from benchmarks.paper.settings import FULL
-from benchmarks.paper.verdicts import judge_figures, number, title
+from benchmarks.paper.verdicts import judge_figures, never, number, title
 
 DATA = ROOT / "docs" / "data" / "paper" / "results.json"
 PAGE = ROOT / "docs" / "reproduction.md"
@@ -97,20 +97,25 @@ def rows_table(result: dict[str, Any]) -> str:
     """One experiment, an algorithm a row."""
     rows = list(result["rows"].values())
     amari, gradient = (any(row[key] is not None for row in rows) for key in ("amari", "gradient"))
-    head = ["algorithm", "passes to plateau", "seconds to plateau", "final loss above plateau"]
+    head = ["algorithm", "passes (seconds) to near", "to the plateau", "final loss above plateau"]
     head += ["Amari distance"] * amari + ["gradient norm"] * gradient + ["passes run", "seconds run"]
     out = []
     for row in rows:
         has_loss = row["excess_loss"] is not None
         cells = [row["label"] + (f" (step {row['step']:g})" if "step" in row else "")]
-        cells += [number(row["passes_to_plateau"]) if has_loss else "-"]
-        cells += [number(row["seconds_to_plateau"], ".2g") if has_loss else "-"]
+        cells += [arrival_cell(row, goal) if has_loss else "-" for goal in ("near", "plateau")]
         cells += [number(row["excess_loss"], ".1e") if has_loss else "-"]
         cells += [number(row["amari"], ".2g")] * amari
         cells += ["-" if row["gradient"] is None else number(row["gradient"], ".1e")] * gradient
         cells += [number(row["passes"]), number(row["seconds"], ".2g")]
         out.append(cells)
     return table(head, out)
+
+
+def arrival_cell(row: dict[str, Any], goal: str) -> str:
+    """Passes, and seconds in brackets."""
+    passes, seconds = row[f"passes_to_{goal}"], row[f"seconds_to_{goal}"]
+    return "never" if passes is None else f"{passes:.3g} ({seconds:.2g} s)"
 
 
 def verdict_table(verdicts: list[dict[str, Any]]) -> str:
@@ -167,7 +172,7 @@ def check(what: str, good: bool, number_: str) -> list[str]:
 
 
 def additions_table(results: dict[str, Any]) -> str:
-    """What the package's own solvers change."""
+    """What the package's own solvers change: how soon they are near and at the plateau, and where they end."""
     rows = []
     for name in ("synthetic", "images", "eeg", "synthetic-online", "huge", "images-online", "eeg-online"):
         if name not in results:
@@ -175,24 +180,14 @@ def additions_table(results: dict[str, Any]) -> str:
         found = results[name]["rows"]
         ours = "progressive" if "progressive" in found else "stream"
         others = [k for k in found if k not in (ours, "fastica")]
-        reached = [k for k in others if found[k]["seconds_to_plateau"] is not None]
-        best = min(reached, key=lambda k: found[k]["seconds_to_plateau"]) if reached else None
-        other = (
-            "none" if best is None else f"{found[best]['label']}, {number(found[best]['seconds_to_plateau'], '.2g')} s"
-        )
-        end = min(others, key=lambda k: float("inf") if found[k]["excess_loss"] is None else found[k]["excess_loss"])
-        kind = "online" if ours == "stream" else "finite sum"
-        rows.append(
-            [
-                f"{title(name)}, {kind}",
-                f"{number(found[ours]['seconds_to_plateau'], '.2g')} s",
-                other,
-                number(found[ours]["excess_loss"], ".1e"),
-                f"{found[end]['label']}, {number(found[end]['excess_loss'], '.1e')}",
-            ]
-        )
-    head = ["problem", "ours to plateau", "fastest other to plateau", "ours: final loss above plateau", "best other"]
-    return table(head, rows)
+        cells = [f"{title(name)}, {'online' if ours == 'stream' else 'finite sum'}"]
+        for key, unit in (("seconds_to_near", " s"), ("seconds_to_plateau", " s"), ("excess_loss", "")):
+            best = min(others, key=lambda k, key=key, found=found: never(found[k][key]))
+            shown = [number(found[k][key], ".2g") + unit * (found[k][key] is not None) for k in (ours, best)]
+            other = "none" if found[best][key] is None else f"{found[best]['label']} {shown[1]}"
+            cells.append(f"{shown[0]} (best other: {other})")
+        rows.append(cells)
+    return table(["problem", "seconds to near", "seconds to the plateau", "final loss above plateau"], rows)
 
 
 def made_line(results: dict[str, Any]) -> str:

@@ -45,27 +45,28 @@ def never(value: float | None) -> float:
 
 
 def best_finite(results: Results) -> Verdict:
-    """Left-out loss, finite sum."""
-    parts, good = [], 0
+    """Left-out loss, finite sum: who is first near the plateau and at it, in passes and in seconds."""
+    parts, good, total = [], 0, 0
     for name, rows in finite(results):
         paper = {k: r for k, r in rows.items() if k not in ("progressive", "fastica")}
-        first = {
-            x: min(paper, key=lambda k, x=x: never(paper[k][x])) for x in ("passes_to_plateau", "seconds_to_plateau")
-        }
-        good += sum(winner == "incremental" for winner in first.values())
-        passes, seconds = first["passes_to_plateau"], first["seconds_to_plateau"]
-        own = rows["incremental"]
-        parts.append(
-            f"{title(name)}: incremental MM {number(own['passes_to_plateau'])} passes, "
-            f"{number(own['seconds_to_plateau'], '.2g')} s; best {paper[passes]['label']} "
-            f"{number(paper[passes]['passes_to_plateau'])} passes, {paper[seconds]['label']} "
-            f"{number(paper[seconds]['seconds_to_plateau'], '.2g')} s"
-        )
+        shown = []
+        for goal, where in (("near", "near"), ("plateau", "at the plateau")):
+            for unit in ("passes", "seconds"):
+                key = f"{unit}_to_{goal}"
+                best = min(paper, key=lambda k, key=key, paper=paper: never(paper[k][key]))
+                if paper[best][key] is None:
+                    continue
+                total += 1
+                good += best == "incremental"
+                own = number(rows["incremental"][key], ".2g")
+                other = "" if best == "incremental" else f" ({paper[best]['label']} {paper[best][key]:.2g})"
+                shown.append(f"{where} {own} {unit}{other}")
+        parts.append(f"{title(name)}: {', '.join(shown)}")
     return Verdict(
         "Incremental MM performs best on the left-out loss (finite sum)",
         "4.5",
-        "to 1e-3 nats of the plateau: " + "; ".join(parts),
-        judge(good, 2 * len(parts)),
+        "incremental MM, in brackets the best of the paper's other algorithms where it is ahead; " + "; ".join(parts),
+        judge(good, total),
     )
 
 
@@ -153,25 +154,27 @@ def greedy_choice(results: Results) -> Verdict:
     return Verdict(
         "The greedy choice is much faster than the random one and close to the full update",
         "4.5, figure 4",
-        f"passes to 1e-3 nats of the plateau: {listed}",
+        f"passes to the plateau: {listed}",
         judge(sum(better), 2),
     )
 
 
 def step_critical(results: Results) -> Verdict:
     """How much the step of SGD and SAG matters."""
-    parts, counts = [], []
+    parts, counts, steps = [], [], []
     for name, found in sorted(results.get("searches", {}).items()):
         losses = [np.inf if v is None else v for v in found["losses"]]
         best = int(np.argmin(losses))
         usable = sum(v < losses[best] + 0.05 for v in losses)
         counts.append(usable)
+        if name.startswith("SGD"):
+            steps.append(found["steps"][best])
         parts.append(f"{name}: {found['steps'][best]:g} best, {usable} of {len(losses)} within 0.05 nats of it")
     return Verdict(
         "The step of SGD and SAG is critical and differs between datasets",
         "1, 4.1",
         "grid of half decades: " + "; ".join(parts),
-        HOLDS if counts and np.median(counts) <= 3 else PARTLY,
+        HOLDS if np.median(counts) <= 2 and max(steps) > 5 * min(steps) else PARTLY,
     )
 
 

@@ -90,14 +90,14 @@ def test_median_curve_and_arrival():
     run = {
         "passes": [0, 1, 2, 4],
         "seconds": [0, 1, 2, 4],
-        "loss": [5.0, 2.0, 1.0005, 1.0],
+        "loss": [5.0, 2.0, 1.00005, 1.0],
         "amari": [None] * 4,
         "gradient": [1, 0.1, 0.01, 0.001],
         "notes": {},
     }
     levels = curves.plateaus({"a": [run]}, lowest=False)
     assert levels == [1.0]
-    assert curves.summarise({"a": [run]}, levels)["a"]["passes_to_plateau"] == 2
+    assert curves.summarise({"a": [run]}, levels, 1)["a"]["passes_to_plateau"] == 2
     curve = curves.median_curve([run], "passes", "gradient", None)
     assert curve is not None
     np.testing.assert_allclose([curve.median[0], curve.median[-1]], [0.1, 0.001], rtol=1e-9)

@@ -36,6 +36,9 @@ ONLINE = {
     "stream": Algorithm("Majorica stream (ours)", stream.run),
 }
 
+#: Many components: with q = 2 a statistic sees few samples, so a larger q is shown too.
+WIDE = {**ONLINE, "online-20": Algorithm("online MM, q = 20", partial(mm.run_online, q=20))}
+
 GREEDY = {
     "greedy-1": Algorithm("greedy, q = 1", partial(mm.run_incremental, q=1)),
     "greedy-3": Algorithm("greedy, q = 3", partial(mm.run_incremental, q=3)),
