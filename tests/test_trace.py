@@ -1,0 +1,162 @@
+"""Every recorded loss is the one plain NumPy finds from what a callback sees; both backends agree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from majorica import ICA
+from majorica.solvers import Batch, Incremental, Online, Progressive, drive
+from majorica.surrogate import Surrogate
+from makers import densities_of, empirical_loss, laplace, make_problem, memory_of, surrogate_loss, whiten
+
+NAMED = ["huber", "logcosh", "student"]
+
+
+def watch(X: np.ndarray, **options: object):
+    """A fit, its trace and, for each step, the loss recomputed by `recompute(step, Z)` later."""
+    seen: list = []
+
+    def callback(step) -> None:
+        memory = None
+        if hasattr(step.state, "touch"):
+            memory = [None if m is None else np.array(m) for m in (step.state.touch, step.state.ledger)]
+        levels = getattr(step.state, "levels", None)
+        rows = None if levels is None or levels.last else (np.sort(levels.order[: levels.size]), levels.unit)
+        seen.append((step.unmixing.copy(), step.densities, step.loss, step.passes, step.n_samples, memory, rows))
+
+    ica = ICA(callbacks=callback, random_state=0, **options).fit(X)
+    Z = (X - ica.mean_) @ ica.whitening_.T
+    return ica, seen, Z
+
+
+@pytest.mark.parametrize("density", [*NAMED, "adaptive"])
+@pytest.mark.parametrize("n", [700, 40_000])
+def test_progressive_losses_over_the_samples_in_play(density: str, n: int) -> None:
+    X, _ = laplace(n, 4)
+    ica, seen, Z = watch(X, solver="progressive", density=density)
+    assert len(ica.trace_) == len(seen)
+    sizes = set()
+    for record, (W, densities, loss, passes, n_samples, _, rows) in zip(ica.trace_, seen, strict=True):
+        samples = Z
+        if rows is not None:
+            units, unit = rows
+            index = (units[:, None] * unit + np.arange(unit)).ravel()
+            samples = Z[index[index < n]]
+        assert n_samples == len(samples)
+        wanted = empirical_loss(W, samples, densities)
+        assert loss == pytest.approx(wanted, rel=1e-9, abs=1e-9)
+        assert record["loss"] == loss
+        assert record["passes"] == passes
+        sizes.add(n_samples)
+    assert len(sizes) > 1 or n == 700
+    assert ica.loss_ == ica.trace_["loss"][-1]
+    inside = np.diff(ica.trace_["n_samples"]) == 0
+    assert (np.diff(ica.trace_["loss"])[inside] <= 1e-12 * abs(ica.loss_)).all()
+    assert (np.diff(ica.trace_["seconds"]) >= 0).all()
+
+
+@pytest.mark.parametrize("density", NAMED)
+def test_batch_losses(density: str) -> None:
+    X, _ = laplace(3001, 4)
+    ica, seen, Z = watch(X, solver="batch", density=density)
+    for record, (W, densities, loss, *_) in zip(ica.trace_, seen, strict=True):
+        assert loss == pytest.approx(empirical_loss(W, Z, densities), rel=1e-9, abs=1e-9)
+        assert record["loss"] == loss
+        assert record["n_samples"] == 3001
+    assert (np.diff(ica.trace_["loss"]) <= 0).all()
+
+
+@pytest.mark.parametrize("density", NAMED)
+@pytest.mark.parametrize("q", [1, 2, None])
+def test_incremental_losses_are_the_surrogate(density: str, q: int | None) -> None:
+    X, _ = laplace(2050, 4)
+    ica, seen, Z = watch(X, solver="incremental", density=density, n_updates=q, batch_size=300, max_iter=4, tol=0)
+    assert len(seen) == len(ica.trace_) == 4 * 7
+    for record, (W, densities, loss, _, _, (touch, ledger), _) in zip(ica.trace_, seen, strict=True):
+        state = type("Memory", (), {"touch": touch, "ledger": ledger})
+        wanted = surrogate_loss(W, Z, memory_of(state, Z, 300), densities)
+        assert loss == pytest.approx(wanted, rel=1e-9, abs=1e-9)
+        assert record["loss"] == loss
+    assert (np.diff(ica.trace_["loss"]) <= 1e-12).all()
+
+
+def test_trace_is_the_same_with_and_without_a_callback() -> None:
+    """Without one, the incremental solver makes many mini-batches at a time."""
+    X, _ = laplace(20_000, 3)
+    options = {"solver": "incremental", "density": "huber", "max_iter": 3, "tol": 0, "batch_size": 97}
+    plain = ICA(random_state=0, **options).fit(X)
+    seen: list = []
+    watched = ICA(random_state=0, callbacks=[seen.append], **options).fit(X)
+    assert len(seen) == len(watched.trace_) == len(plain.trace_)
+    for name in ("loss", "passes", "n_samples"):
+        np.testing.assert_array_equal(watched.trace_[name], plain.trace_[name])
+    np.testing.assert_array_equal(watched.components_, plain.components_)
+
+
+def test_a_callback_stops_the_fit() -> None:
+    X, _ = laplace(5000, 3)
+    calls: list = []
+
+    def stop(step):
+        calls.append(step.passes)
+        return len(calls) == 3
+
+    for solver in ("progressive", "incremental", "batch"):
+        calls.clear()
+        ica = ICA(solver=solver, density="huber", callbacks=stop, random_state=0, tol=1e-12).fit(X)
+        assert len(calls) == len(ica.trace_) == 3
+        assert ica.stop_reason_ == "stopped by a callback"
+        assert not ica.converged_
+
+
+def test_loss_can_be_recomputed_from_components() -> None:
+    """``whiten="arbitrary-variance"`` keeps the model's own scale."""
+    X, _ = laplace(4000, 3)
+    ica = ICA(whiten="arbitrary-variance", density="huber", random_state=0).fit(X)
+    W = ica.components_ @ np.linalg.pinv(ica.whitening_)
+    Z = (X - ica.mean_) @ ica.whitening_.T
+    assert ica.loss_ == pytest.approx(empirical_loss(W, Z, densities_of("huber", 3)), rel=1e-9)
+    log_volume = np.linalg.slogdet(ica.whitening_)[1]
+    assert ica.score(X) == pytest.approx(log_volume - ica.loss_, rel=1e-9)
+    unit = ICA(density="huber", random_state=0).fit(X)
+    assert unit.loss_ == ica.loss_
+    np.testing.assert_allclose(unit.transform(X).std(axis=0), 1, rtol=1e-9)
+
+
+SOLVERS = {
+    "batch": Batch(tol=0),
+    "incremental-1": Incremental(q=1, batch_size=150, tol=0),
+    "incremental-2": Incremental(q=2, batch_size=150, tol=0),
+    "incremental-random": Incremental(q=2, batch_size=150, tol=0, selection="random"),
+    "incremental-p": Incremental(q=None, batch_size=150, tol=0),
+    "progressive": Progressive(),
+}
+
+
+@pytest.mark.parametrize("name", ["huber", "logcosh", "student", "piecewise-super", "mixed"])
+@pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
+def test_reference_and_compiled_backends_agree(solver, name: str) -> None:
+    X, _ = laplace(700, 4)
+    results = []
+    for backend in ("reference", "compiled"):
+        problem = make_problem(X, backend, block=256)
+        state = solver.init(problem, np.eye(4), densities_of(name, 4), np.random.default_rng(0))
+        trace = drive(solver, problem, state, max_iter=6, callbacks=[lambda step: None])
+        results.append((state.W, trace.array()["loss"]))
+    np.testing.assert_allclose(results[1][0], results[0][0], rtol=0, atol=1e-10)
+    np.testing.assert_allclose(results[1][1], results[0][1], rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["huber", "student", "mixed"])
+@pytest.mark.parametrize("q", [1, None])
+def test_backends_agree_online(name: str, q: int | None) -> None:
+    X, _ = laplace(1000, 4)
+    problem = make_problem(X)
+    Z, densities, results = whiten(X, problem.whitening), densities_of(name, 4), []
+    for backend in ("reference", "compiled"):
+        solver = Online(q=q, batch_size=100)
+        state = solver.init(np.eye(4), densities, Surrogate.start(np.eye(4), densities), 0, np.random.default_rng(0))
+        solver.update(state, Z, backend=backend)
+        results.append(state.W)
+    np.testing.assert_allclose(results[1], results[0], rtol=0, atol=1e-10)
