@@ -18,6 +18,8 @@ from majorica.densities.table import Densities
 from majorica.kernels.elementwise import majorizer, majorizer_rows, piecewise_row, statistics_row
 from majorica.statistics import F64, Moments, Statistics, pack_symmetric
 
+#: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
+INLINED_DIGEST = "a9e2324d16292560"
 Array = npt.NDArray[np.floating]
 
 

@@ -16,6 +16,8 @@ import majorica.kernels.notice  # noqa: F401  (says so when it compiles)
 from majorica.densities.base import CLIPPED, LOGCOSH, PIECEWISE, STUDENT
 from majorica.densities.piecewise import KNOTS
 
+#: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
+INLINED_DIGEST = "83b9d84f30fc8be7"
 FAST = {"reassoc", "contract", "nsz"}
 LOG2 = math.log(2.0)
 D1, D2, D3, D4 = (float(knot) for knot in KNOTS)

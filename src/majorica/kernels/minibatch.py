@@ -16,6 +16,8 @@ from majorica.densities.base import CLIPPED
 from majorica.kernels.compiled import _sweep
 from majorica.kernels.elementwise import majorizer
 
+#: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
+INLINED_DIGEST = "21d12aad36e15688"
 #: Samples a tile of phase one.
 TILE = 256
 

@@ -1,0 +1,47 @@
+"""Write into each kernel module the digest of the modules compiled into it.
+
+Numba's cache on disk looks at a kernel's own file alone. The digest makes that
+file change whenever code it inlines changes, so that no installation ever runs
+yesterday's formulas. Run after editing a kernel; a test notices if you forget.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1] / "src" / "majorica"
+#: Kernel module -> modules whose code or constants are compiled into it, lowest first.
+INLINED = {
+    "kernels/elementwise.py": ["densities/base.py", "densities/piecewise.py"],
+    "kernels/compiled.py": ["kernels/elementwise.py"],
+    "kernels/minibatch.py": ["kernels/elementwise.py", "kernels/compiled.py"],
+    "kernels/shapes.py": ["kernels/elementwise.py"],
+}
+PATTERN = re.compile(r'^INLINED_DIGEST = "(\w*)"$', re.MULTILINE)
+
+
+def digest(names: list[str]) -> str:
+    """Short digest of the contents of some modules."""
+    content = b"".join((PACKAGE / name).read_bytes() for name in names)
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def stale() -> list[str]:
+    """Modules whose digest is missing or out of date."""
+    found = {name: PATTERN.search((PACKAGE / name).read_text()) for name in INLINED}
+    return [name for name, match in found.items() if match is None or match.group(1) != digest(INLINED[name])]
+
+
+def main() -> None:
+    """Bring every digest up to date."""
+    for name, inlined in INLINED.items():
+        path = PACKAGE / name
+        path.write_text(PATTERN.sub(f'INLINED_DIGEST = "{digest(inlined)}"', path.read_text()))
+    sys.exit(f"no digest in {stale()}" if stale() else 0)
+
+
+if __name__ == "__main__":
+    main()
