@@ -12,14 +12,23 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from majorica.densities.base import CLIPPED
+from majorica.densities.base import CLIPPED, PIECEWISE
 from majorica.kernels.compiled import _sweep
-from majorica.kernels.elementwise import majorizer
+from majorica.kernels.elementwise import D1, D2, D3, D4, majorizer
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
 INLINED_DIGEST = "21d12aad36e15688"
 #: Samples a tile of phase one.
 TILE = 256
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def _bend(size, j1, j2, j3, j4, kind):
+    """What the bends of a piecewise-linear score add to it, and to the loss, at ``abs(y)``."""
+    t1, t2 = max(size - kind(D1), kind(0)), max(size - kind(D2), kind(0))
+    t3, t4 = max(size - kind(D3), kind(0)), max(size - kind(D4), kind(0))
+    bent = j1 * t1 + j2 * t2 + j3 * t3 + j4 * t4
+    return bent, kind(0.5) * (j1 * t1 * t1 + j2 * t2 * t2 + j3 * t3 * t3 + j4 * t4 * t4)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -36,6 +45,26 @@ def _gap_row(y, old, new, code, shape, gap):
             slope0 = threshold / max(threshold, size0)
             slope1 = threshold / max(threshold, size1)
             gap[t] = half_b * ((slope0 - slope1) * square + inside0 * (size0 - inside0) - inside1 * (size1 - inside1))
+    elif code == PIECEWISE:
+        k0, flat = kind(shape[0]), kind(shape[5])
+        j1, j2 = kind(shape[1] - shape[0]), kind(shape[2] - shape[1])
+        j3, j4 = kind(shape[3] - shape[2]), kind(shape[4] - shape[3])
+        half, near = kind(0.5), kind(D1)
+        for t in range(y.size):
+            value, value0, value1 = y[t], kind(old[t]), kind(new[t])
+            size0, size1 = abs(value0), abs(value1)
+            bent0, loss0 = _bend(size0, j1, j2, j3, j4, kind)
+            bent1, loss1 = _bend(size1, j1, j2, j3, j4, kind)
+            if flat > 0:
+                lean0 = (flat - k0) * value0 - (bent0 if value0 > 0 else -bent0)
+                lean1 = (flat - k0) * value1 - (bent1 if value1 > 0 else -bent1)
+                rest0 = loss0 + (half * (flat - k0) * size0 - bent0) * size0
+                rest1 = loss1 + (half * (flat - k0) * size1 - bent1) * size1
+                gap[t] = (lean1 - lean0) * value + rest0 - rest1
+            else:  # weight k0 + bent / size, where bent is 0 below the first knot
+                slope = bent0 / max(size0, near) - bent1 / max(size1, near)
+                rest = (loss0 - half * bent0 * size0) - (loss1 - half * bent1 * size1)
+                gap[t] = half * slope * value * value + rest
     else:
         for t in range(y.size):
             value = np.float64(y[t])
