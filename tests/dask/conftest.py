@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -34,7 +36,7 @@ def lazy_samples(samples_path):
     def make(*lengths: int, columns: tuple[int, ...] = (P,)):
         array = da.from_delayed(dask.delayed(np.load)(samples_path, mmap_mode="r"), shape=(N, P), dtype=np.float32)
         bounds = np.cumsum([0, *lengths])
-        parts = [array[start:stop] for start, stop in zip(bounds, bounds[1:], strict=False)]
+        parts = [array[start:stop] for start, stop in itertools.pairwise(bounds)]
         return da.concatenate(parts, axis=0).rechunk({1: columns})
 
     return make

@@ -23,7 +23,9 @@ class LoopbackCluster:
         self.processes: list[subprocess.Popen[bytes]] = []
         self.workers: list[subprocess.Popen[bytes]] = []
         try:
-            self._start("scheduler", "--port", "0", "--no-jupyter", "--scheduler-file", str(self.scheduler_file))
+            # Both kinds of process end by themselves if the test run is killed.
+            here = ("--scheduler-file", str(self.scheduler_file), "--idle-timeout", "100 s")
+            self._start("scheduler", "--port", "0", "--no-jupyter", *here)
             self._await(self.scheduler_file.exists)
             self.address = json.loads(self.scheduler_file.read_text())["address"]
             self.add_workers(workers)
@@ -49,7 +51,16 @@ class LoopbackCluster:
 
     def add_workers(self, count: int) -> None:
         """Start workers of one thread each, without a nanny that would bring them back."""
-        here = ("--local-directory", str(self.folder), "--memory-limit", "1GB", "--nthreads", "1")
+        here = (
+            "--local-directory",
+            str(self.folder),
+            "--memory-limit",
+            "1GB",
+            "--nthreads",
+            "1",
+            "--death-timeout",
+            "20",
+        )
         for _ in range(count):
             self.workers.append(self._start("worker", self.address, "--no-nanny", *here, *self.options))
 

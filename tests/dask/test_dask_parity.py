@@ -10,7 +10,8 @@ import pytest
 from majorica import ICA
 from majorica.densities import Huber
 from majorica.densities.table import Densities
-from majorica.engines import ThreadEngine, samples as engine_samples
+from majorica.engines import ThreadEngine
+from majorica.engines import samples as engine_samples
 from majorica.engines.dask import DaskEngine
 from majorica.problem import Problem
 from majorica.sources import as_source, split_blocks
@@ -21,9 +22,11 @@ pytestmark = [pytest.mark.timeout(120)]
 N = 240_000
 CHUNKS = [(N,), (100_000, 7, 0, 39_993, 100_000), (32_768,) * 7 + (10_624,)]
 SOLVERS = {
-    "progressive": ICA(random_state=1, max_iter=12, tol=0),
+    "progressive": ICA(density="huber", random_state=1, max_iter=6, tol=0),
     "batch": ICA(solver="batch", density="huber", random_state=1, max_iter=3, tol=0),
-    "incremental": ICA(solver="incremental", n_updates=None, batch_size=2500, random_state=1, max_iter=1, tol=0),
+    "incremental": ICA(
+        solver="incremental", n_updates=None, density="huber", batch_size=2500, random_state=1, max_iter=1, tol=0
+    ),
 }
 
 

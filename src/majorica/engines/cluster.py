@@ -51,7 +51,8 @@ class Watch:
         futures = list(futures)
         while futures:
             try:
-                wait(futures, timeout=POLL if report is None else POLL / 2)
+                with self.client.as_current():
+                    wait(futures, timeout=POLL if report is None else POLL / 2)
                 return
             except CancelledError as error:
                 self._raise_cancelled(error)
@@ -71,7 +72,8 @@ class Watch:
                     self._raise_cancelled(CancelledError(done.key))
                 return done
             try:
-                wait(futures, timeout=POLL, return_when="FIRST_COMPLETED")
+                with self.client.as_current():
+                    wait(futures, timeout=POLL, return_when="FIRST_COMPLETED")
             except CancelledError as error:
                 self._raise_cancelled(error)
             except TimeoutError:
