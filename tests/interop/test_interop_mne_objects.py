@@ -166,3 +166,19 @@ def test_scale_makes_the_projector_symmetric(k):
     found = symmetrising_scale(B, M)
     projector = (M / found[:, None]) @ (B * found)
     np.testing.assert_allclose(projector, projector.T, atol=1e-10)
+
+
+def test_imported_and_reduced_models_are_saved_and_go_on(tmp_path):
+    raw = make_eeg()
+    reduced = interop.fit_raw(raw, 4, random_state=0)
+    imported = interop.from_mne(interop.to_mne(reduced, raw.info))
+    for ica in (reduced, imported):
+        ica.save(tmp_path / "x.npz")
+        again = majorica.ICA.load(tmp_path / "x.npz")
+        np.testing.assert_array_equal(again.transform(raw), ica.transform(raw))
+        np.testing.assert_allclose(
+            interop.to_mne(again, raw.info).get_sources(raw).get_data().T, ica.transform(raw), atol=1e-10
+        )
+        del again.feature_names_in_
+        again.partial_fit(as_source(raw).read(0, 2000))
+        assert again.components_.shape == (4, 8)
