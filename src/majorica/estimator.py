@@ -58,10 +58,10 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         the density, at which ``loss_`` can be recomputed.
     batch_size : int, default=1000
         Samples in a mini-batch (incremental, online).
-    n_updates : int or None, default=2
+    n_updates : int, None or "auto", default="auto"
         The paper's q: statistics updated a sample (incremental, online);
-        None for all.
-    alpha : float in [0.5, 1], default=0.5
+        None for all. ``"auto"`` is 2 for incremental, all for online.
+    alpha : float in [0.5, 1], default=0.75
         Forgetting power of the online solver, rate ``n ** -alpha``.
     half_life : float, optional
         Samples after which the online solver has forgotten half, for
@@ -143,8 +143,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         density: str | Density = "adaptive",
         whiten: str = "unit-variance",
         batch_size: int = 1000,
-        n_updates: int | None = 2,
-        alpha: float = 0.5,
+        n_updates: int | str | None = "auto",
+        alpha: float = 0.75,
         half_life: float | None = None,
         max_iter: int | None = None,
         tol: float | None = None,

@@ -78,7 +78,13 @@ def make_solver(options: Options, touch: TouchFile | None = None) -> Progressive
 
 def make_online(options: Options) -> Online:
     """The online solver with these options."""
-    return Online(q=options.n_updates, batch_size=options.batch_size, alpha=options.alpha, half_life=options.half_life)
+    return Online(
+        q=options.n_updates,
+        batch_size=options.batch_size,
+        alpha=options.alpha,
+        half_life=options.half_life,
+        selection="turn",
+    )
 
 
 def start_matrix(options: Options, p: int) -> F64:

@@ -32,7 +32,10 @@ def resolve(ica: Any, solver: str) -> Options:
             f"density is a {type(ica.density).__name__}; pass a name or an instance of majorica.densities.Density"
         )
     check_number("batch_size", ica.batch_size, low=1, integer=True)
-    check_number("n_updates", ica.n_updates, low=1, integer=True, optional=True)
+    n_updates = ica.n_updates
+    if isinstance(n_updates, str) and n_updates == "auto":
+        n_updates = 2 if solver == "incremental" else None  # a stream's samples come once: learn all from each
+    check_number("n_updates", n_updates, low=1, integer=True, optional=True)
     check_number("alpha", ica.alpha, low=0.5, high=1.0)
     check_number("half_life", ica.half_life, low=1e-300, optional=True)
     check_number("max_iter", ica.max_iter, low=1, optional=True)
@@ -44,7 +47,7 @@ def resolve(ica: Any, solver: str) -> Options:
         density=ica.density,
         n_components=ica.n_components,
         batch_size=int(ica.batch_size),
-        n_updates=ica.n_updates,
+        n_updates=n_updates,
         alpha=float(ica.alpha),
         half_life=ica.half_life,
         max_iter=DEFAULT_PASSES[solver] if ica.max_iter is None else ica.max_iter,
