@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 import runpy
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -74,3 +76,16 @@ def test_links_and_images_exist():
             if "://" not in target and not target.endswith(".md") and not (page.parent / target).exists():
                 missing.append(f"{page.name}: {target}")
     assert missing == []
+
+
+@pytest.mark.slow
+def test_site_is_whole(tmp_path):
+    """The site builds without a warning: no broken link, no page outside the contents, no docstring that misrenders."""
+    for package in ("sphinx", "furo", "myst_parser", "latex2mathml"):
+        pytest.importorskip(package)
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "docs", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    page = (tmp_path / "how-it-works.html").read_text(encoding="utf-8")
+    assert "<math" in page
+    assert not re.search(r'<(?:script|link|img)[^>]+(?:src|href)="https?://', page), "pages fetch nothing"

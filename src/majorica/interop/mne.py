@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Mapping
 from typing import Any
 
@@ -135,7 +136,7 @@ def raw_source(
     mne = optional_import("mne", extra="mne", purpose="fitting recordings")
     if not isinstance(raw, mne.io.BaseRaw):
         raise DataTypeError(f"fit_raw takes an MNE Raw object, not a {type(raw).__name__}; use fit_epochs or ICA().fit")
-    if isinstance(tstep, bool) or not isinstance(tstep, int | float) or not tstep > 0:
+    if isinstance(tstep, bool) or not isinstance(tstep, numbers.Real) or not tstep > 0:
         raise ParameterError(f"tstep={tstep!r} must be a positive number of seconds")
     known = set(mne.io.get_channel_type_constants())
     limits, step = check_limits(reject, flat, known), check_step(decim)
@@ -179,6 +180,6 @@ def _sample(raw: Any, edge: int | float | None, default: int) -> int:
     """A limit in samples; floats are seconds, as in MNE."""
     if edge is None:
         return default
-    if isinstance(edge, bool) or not isinstance(edge, int | float):
+    if isinstance(edge, bool) or not isinstance(edge, numbers.Real):
         raise ParameterError(f"start and stop must be samples (int) or seconds (float), not {edge!r}")
-    return edge if isinstance(edge, int) else int(raw.time_as_index(edge)[0])
+    return int(edge) if isinstance(edge, numbers.Integral) else int(raw.time_as_index(float(edge))[0])
