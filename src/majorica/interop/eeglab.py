@@ -157,7 +157,7 @@ def _write_matlab(path: str, target: str, fields: dict[str, F64]) -> None:
     eeg = content.get("EEG")
     own: dict[str, Any] = content if eeg is None else {name: eeg[name][0, 0] for name in eeg.dtype.names}
     own.update(fields)
-    own.update({name: np.zeros((0, 0)) for name in _STALE if name in own})
+    own.update({name: np.zeros((0, 0)) for name in _STALE if np.size(own.get(name, ()))})
     etc = own.get("etc")
     if etc is not None and etc.dtype.names and etc.size == 1 and "ic_classification" in etc.dtype.names:
         own["etc"] = {name: etc[name][0, 0] for name in etc.dtype.names if name != "ic_classification"}
