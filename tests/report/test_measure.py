@@ -47,7 +47,7 @@ def test_explained_variance(case):
 
 
 def test_spectrum_is_welch(case):
-    ica, X, measures = case
+    ica, X, _measures = case
     S = sources(ica, X)[:8192]
     one = measure(ica, as_source(X[:8192]), sfreq=100.0)
     expected = scipy.signal.welch(S[:, 1], 100.0, window=np.hanning(512), noverlap=256)[1]

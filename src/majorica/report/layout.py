@@ -76,7 +76,9 @@ def _standard_positions(names: Sequence[str]) -> dict[str, F64] | None:
         import mne
     except ImportError:
         return None
-    standard = mne.channels.make_standard_montage("standard_1005").get_positions()["ch_pos"]
+    known = mne.channels.get_builtin_montages()
+    kind = "colin27_1005" if "colin27_1005" in known else "standard_1005"  # its new and its old name
+    standard = mne.channels.make_standard_montage(kind).get_positions()["ch_pos"]
     lower = {str(name).lower(): np.asarray(point) for name, point in standard.items()}
     found = {name: lower.get(name.lower().rstrip(".")) for name in names}
     return None if any(point is None for point in found.values()) else found  # type: ignore[return-value]
