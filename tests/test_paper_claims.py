@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -11,7 +13,8 @@ from sklearn.decomposition import FastICA
 from majorica import ICA
 from majorica.densities import Huber, LogCosh, Student
 from majorica.metrics import amari_distance
-from makers import laplace, unit_rows
+from majorica.solvers import Incremental, drive
+from makers import densities_of, laplace, make_problem, unit_rows
 
 
 def gaussian(y: float, eta: float) -> float:
@@ -48,10 +51,8 @@ def logcosh_mixture(eta: float) -> float:
 def integral(function, *, tiny: float = 1e-6) -> float:
     """Over (0, inf), in the logarithm of eta."""
     edges = np.linspace(np.log(tiny), np.log(1e8), 40)
-    return sum(
-        quad(lambda s: function(np.exp(s)) * np.exp(s), a, b, limit=100)[0]
-        for a, b in zip(edges, edges[1:], strict=False)
-    )
+    pieces = [quad(lambda s: function(np.exp(s)) * np.exp(s), a, b, limit=100)[0] for a, b in pairwise(edges)]
+    return sum(pieces)
 
 
 @pytest.mark.parametrize(
@@ -104,8 +105,6 @@ def test_incremental_recovers_as_well_as_fastica(seed: int) -> None:
 
 def test_greedy_choice_beats_the_random_one() -> None:
     """Section 4.5, figure 4: for the same q, the largest gaps first."""
-    from majorica.solvers import Incremental, drive
-    from makers import densities_of, make_problem
 
     X, _ = laplace(20_000, 15)
     losses = {}
