@@ -115,11 +115,7 @@ def test_without_a_client_a_dask_array_is_computed_on_local_threads(lazy_samples
 def test_passes_run_in_worker_processes(cluster, lazy_samples) -> None:
     with DaskEngine(cluster.client) as engine:
         source = as_source(lazy_samples(*CHUNKS[2]))
-        pids = set(engine.run(process_of, source, split_blocks(N, 5000)))
+        pids = set(engine.run(lambda X: os.getpid(), source, split_blocks(N, 5000)))
     assert pids <= cluster.pids
     assert os.getpid() not in pids
     assert len(pids) == len(cluster.workers)
-
-
-def process_of(X: np.ndarray) -> int:
-    return os.getpid()
