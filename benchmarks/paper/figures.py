@@ -118,7 +118,8 @@ def huge(bench: Bench) -> dict[str, Any]:
             colour, dash, marker = LOOKS[key]
             a.plot(xs[moved], ys[moved], dash, color=colour, marker=marker, markevery=5, ms=3.5, lw=1.2)
         a.axhline(start, color="#bbbbbb", lw=0.8)
-        a.annotate("start", (0.99, start), xycoords=("axes fraction", "data"), ha="right", va="top", color="#777777")
+        a.annotate("start", (0.01, start), xycoords=("axes fraction", "data"), va="bottom", color="#777777")
+        a.set_ylim(top=start + 0.1 * (start - a.get_ylim()[0]))
         a.set_xscale("log")
         a.set_xlabel(LABELS[x])
         a.set_title("left-out loss (nats)")

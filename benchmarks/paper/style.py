@@ -52,6 +52,7 @@ plt.rcParams.update(
         "axes.spines.right": False,
         "legend.frameon": False,
         "svg.hashsalt": "majorica",
+        "svg.fonttype": "none",
         "figure.dpi": 100,
     }
 )
