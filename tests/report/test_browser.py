@@ -102,7 +102,8 @@ LAYOUT = """
   for (const item of d.querySelectorAll("details")) item.open = true;
   const out = [...d.body.querySelectorAll("*")].filter(e => {
     const box = e.getBoundingClientRect();
-    return box.width > 0 && box.right > w.innerWidth + 1 && !e.closest("svg, .who span");  // drawings; names that end in an ellipsis
+    const clipped = e.closest("svg, .who span");  // drawings, and names that end in an ellipsis
+    return box.width > 0 && box.right > w.innerWidth + 1 && !clipped;
   });
   return {scroll: d.documentElement.scrollWidth, inner: w.innerWidth,
           out: out.slice(0, 3).map(e => e.outerHTML.slice(0, 90)),

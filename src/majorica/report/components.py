@@ -198,7 +198,7 @@ def spectrum_chart(measures: Measures, i: int, sfreq: float | None) -> str:
     power = np.log10(np.maximum(measures.spectrum[i][1:], 1e-300))
     frequencies = measures.frequencies[1:]
     low, high = float(power.min()), float(power.max())
-    margin = 0.06 * max(high - low, 1.0)
+    margin = max(0.06 * (high - low), 1.0 - 0.5 * (high - low))  # two decades at least: noise is to look flat
     label = "frequency, Hz" if sfreq else "cycles a sample"
     span = (0.0, float(frequencies[-1]))
     chart = Chart(span, (low - margin, high + margin), "spectrum", label, log_y=True, width=250, height=170)

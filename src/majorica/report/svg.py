@@ -170,7 +170,7 @@ def thin(values: F64, columns: int) -> tuple[F64, F64]:
     return index.astype(float), values[index]
 
 
-def bars(names: Sequence[str], values: F64, *, width: int = 250, row: int = 20) -> str:
+def bars(names: Sequence[str], values: F64, *, width: int = 210, row: int = 20) -> str:
     """Horizontal bars about a middle line, for the weights of a few features."""
     peak = float(np.abs(values).max(initial=0.0)) or 1.0
     height = row * len(names) + 4

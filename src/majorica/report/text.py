@@ -9,7 +9,8 @@ from typing import Any
 
 #: Characters shown of any name or title.
 LONGEST = 120
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
+#: Control characters, lone surrogates, and marks that reverse the text after them.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufffe\uffff\ud800-\udfff]")
 
 
 def clean(text: Any, longest: int = LONGEST) -> str:
