@@ -10,6 +10,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ def _installed(name: str) -> bool:
     return True
 
 
+@cache
 def code_digest(*folders: Path) -> str:
     """Digest of all Python files in `folders`."""
     files = sorted(file for folder in folders for file in folder.rglob("*.py"))

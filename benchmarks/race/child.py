@@ -79,9 +79,9 @@ def trace_curve(method: Method, X: np.ndarray, home: Path, asked: dict[str, Any]
 
 def watch(method: Method, X: np.ndarray, seed: int) -> list[tuple[float, np.ndarray]]:
     """The unmixing after each step of majorica, with seconds since the call of ``fit``."""
+    from majorica.engines import ThreadEngine
     from majorica.fitting import fit_whitening
     from majorica.problem import pass_block_length
-    from majorica.engines import ThreadEngine
     from majorica.sources import as_source, split_blocks
 
     seen: list[tuple[float, np.ndarray]] = []

@@ -77,9 +77,7 @@ def infomax(X: np.ndarray, seed: int, max_iter: int | None = None) -> Fit:
     values, vectors = np.linalg.eigh(np.cov(X.T))
     K = (vectors / np.sqrt(values)).T
     Z = (X - mean) @ K.T
-    W, n_iter = run(
-        Z, extended=True, max_iter=max_iter or 200, random_state=seed, return_n_iter=True, verbose="ERROR"
-    )
+    W, n_iter = run(Z, extended=True, max_iter=max_iter or 200, random_state=seed, return_n_iter=True, verbose="ERROR")
     return Fit(W @ K, n_iter)
 
 
@@ -100,7 +98,9 @@ METHODS = [
     Method("picard", "Picard", lambda X, seed, m=None: picard(X, seed, m, ortho=False, extended=False)),
     Method("picard-o", "Picard-O", lambda X, seed, m=None: picard(X, seed, m, ortho=True, extended=True)),
     Method(
-        "picard-huber", "Picard, Huber", lambda X, seed, m=None: picard(X, seed, m, huber=True, ortho=False, extended=False)
+        "picard-huber",
+        "Picard, Huber",
+        lambda X, seed, m=None: picard(X, seed, m, huber=True, ortho=False, extended=False),
     ),
     Method("infomax", "Infomax, extended", infomax),
 ]

@@ -1,0 +1,52 @@
+"""``python -m benchmarks.floor``: time every solver's pass against its bare products."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+from benchmarks.common import ROOT, write_section
+from benchmarks.floor import measure, startup
+from benchmarks.floor.page import render
+from benchmarks.floor.passes import SOLVERS
+
+PARTS = ("floors", "threads", "transcription", "exponents", "startup")
+
+
+def main() -> None:
+    """Measure the parts asked for; parts measured before stay on the page."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.floor", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes, to try the command")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--sizes", nargs="+", type=int, default=list(measure.SIZES), metavar="P")
+    parser.add_argument("--solvers", nargs="+", choices=SOLVERS, default=SOLVERS, metavar="SOLVER")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--render", action="store_true", help="only print and write what is stored")
+    parser.add_argument("--results", type=Path, default=ROOT / "results" / "floor")
+    asked = parser.parse_args()
+    stored = asked.results / ("quick.json" if asked.quick else "full.json")
+    found = json.loads(stored.read_text()) if stored.exists() else {}
+    options = {"quick": asked.quick, "repeats": asked.repeats}
+    work = {
+        "floors": lambda: measure.floors(asked.sizes, asked.solvers, **options),
+        "threads": lambda: measure.threads(**options),
+        "transcription": lambda: measure.transcription(**options),
+        "exponents": lambda: measure.exponents(**options),
+        "startup": lambda: startup.measure(2 if asked.quick else 5),
+    }
+    for part in () if asked.render else asked.only:
+        with threadpool_limits(1, user_api="blas"):
+            found[part] = work[part]()
+        asked.results.mkdir(parents=True, exist_ok=True)
+        stored.write_text(json.dumps(found))
+    text = render(found, "python -m benchmarks.floor" + (" --quick" if asked.quick else ""))
+    print(text)
+    if not asked.quick:
+        write_section("floor", text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""The measurements of the floor, each a list of plain records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.floor import bare, passes
+from benchmarks.floor.timing import best_of
+from benchmarks.floor.transcription import make_pair
+from majorica.kernels.compiled import tile_length
+
+SIZES = (4, 10, 32, 64, 100, 256)
+
+
+def sample_count(solver: str, p: int, *, quick: bool) -> int:
+    """Samples that make a pass long enough to time and short enough to repeat."""
+    work = {"progressive": 4 * p * p, "batch": p**3}.get(solver, 4 * p * p + 4 * p**3 / 100)
+    n = int(np.clip((1e8 if quick else 2e9) / work, 2000, 50_000 if quick else 500_000))
+    return n // 1000 * 1000
+
+
+def bare_name(solver: str) -> str:
+    """Which bare pass a solver's is measured against."""
+    return "incremental" if solver == "online" else solver
+
+
+def floors(
+    sizes: Sequence[int] = SIZES, solvers: Sequence[str] = passes.SOLVERS, *, quick: bool = False, repeats: int = 5
+) -> list[dict[str, Any]]:
+    """Seconds of a pass with Huber and adaptive densities, and of its bare products; one thread."""
+    records = []
+    for p in sizes:
+        for solver in solvers:
+            n = sample_count(solver, p, quick=quick)
+            calls = {}
+            for dtype in ("float64", "float32"):
+                X = passes.samples(p, n, dtype)
+                calls[f"bare {dtype}"] = bare.make(bare_name(solver), X, tile=tile_length(p))
+                for kind in ("huber", "adaptive"):
+                    calls[f"{kind} {dtype}"] = passes.make(solver, X, kind)
+            seconds = best_of(calls, repeats, least=0.0 if quick else 1.0)
+            records.append({"p": p, "solver": solver, "n": n, "seconds": seconds})
+            print(f"p={p} {solver}: {_brief(seconds)}", flush=True)
+    return records
+
+
+def threads(sizes: Sequence[int] = (32, 64, 100), *, quick: bool = False, repeats: int = 5) -> list[dict[str, Any]]:
+    """Seconds of a pass on one and two threads."""
+    records = []
+    for p in sizes:
+        for solver in ("progressive", "batch", "incremental"):
+            X = passes.samples(p, sample_count(solver, p, quick=quick), "float64")
+            calls = {str(k): passes.make(solver, X, "adaptive", threads=k) for k in (1, 2)}
+            seconds = best_of(calls, repeats, least=0.0 if quick else 1.0)
+            records.append({"p": p, "solver": solver, "seconds": seconds})
+            print(f"threads p={p} {solver}: {seconds['1'] / seconds['2']:.2f}", flush=True)
+    return records
+
+
+def exponents(*, quick: bool = False, repeats: int = 5) -> list[dict[str, Any]]:
+    """Fitted powers of n and p in the cost of a pass."""
+    records = []
+    for solver in ("progressive", "incremental", "batch"):
+        base = 4000 if quick else 20_000 if solver == "batch" else 100_000
+        counts = [base, 2 * base, 4 * base]
+        sizes = [16, 32, 64] if quick else [32, 64, 128]
+        by_n = best_of(
+            {str(n): passes.make(solver, passes.samples(16, n, "float64"), "huber") for n in counts}, repeats
+        )
+        n = 2000 if quick else 10_000
+        by_p = best_of({str(p): passes.make(solver, passes.samples(p, n, "float64"), "huber") for p in sizes}, repeats)
+        slopes = {"n": _slope(by_n), "p": _slope(by_p)}
+        records.append({"solver": solver, "slopes": slopes, "sizes": sizes})
+        print(f"exponents {solver}: n^{slopes['n']:.2f} p^{slopes['p']:.2f}", flush=True)
+    return records
+
+
+def transcription(*, quick: bool = False, repeats: int = 3) -> dict[str, Any]:
+    """Incremental solver over the plain transcription: seconds a pass, and how far their iterates are apart."""
+    ours, theirs = make_pair(passes.samples(10, 20_500, "float64"))
+    apart = max(float(np.abs(ours() - theirs()).max()) for _ in range(3))
+    ours, theirs = make_pair(passes.samples(10, 50_000 if quick else 1_000_000, "float64"))
+    seconds = best_of({"ours": ours, "theirs": theirs}, repeats)
+    print(f"transcription: {seconds['theirs'] / seconds['ours']:.2f} times, apart {apart:.1e}", flush=True)
+    return {"seconds": seconds, "apart": apart}
+
+
+def _slope(seconds: dict[str, float]) -> float:
+    sizes = np.log([float(size) for size in seconds])
+    return float(np.polyfit(sizes, np.log(list(seconds.values())), 1)[0])
+
+
+def _brief(seconds: dict[str, float]) -> str:
+    ratios = []
+    for dtype in ("float64", "float32"):
+        floor = seconds[f"bare {dtype}"]
+        ratios += [f"{kind} {dtype} {seconds[f'{kind} {dtype}'] / floor:.2f}" for kind in ("huber", "adaptive")]
+    return ", ".join(ratios)

@@ -1,0 +1,81 @@
+"""One pass of each solver over samples in memory, as a function without arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from majorica.densities import Huber
+from majorica.densities.piecewise import Piecewise
+from majorica.densities.table import Densities
+from majorica.engines import ThreadEngine
+from majorica.problem import Problem, pass_block_length
+from majorica.solvers import Incremental, Online
+from majorica.solvers.base import BURST
+from majorica.sources.array import ArraySource
+from majorica.sources.base import split_blocks
+from majorica.statistics import Moments, pack_symmetric
+from majorica.surrogate import Surrogate
+from majorica.whitening import fit_whitening
+
+SOLVERS = ("progressive", "incremental", "online", "batch")
+#: Adaptive shapes in turn: Laplace-like, nearly Gaussian, and uniform-like ones.
+SHAPES = ((2.5, 0.9, 0.5, 0.3, 0.1), (1.2, 1.1, 1.0, 0.9, 0.7), (0.2, 0.4, 1.5, 4.0, 8.0))
+
+
+def samples(p: int, n: int, dtype: str) -> np.ndarray:
+    """Laplace samples ``(n, p)`` of variance one."""
+    return np.random.default_rng([p, n]).laplace(scale=0.5**0.5, size=(n, p)).astype(dtype)
+
+
+def densities(kind: str, p: int) -> Densities:
+    """Huber for all, or a mix of adaptive shapes."""
+    if kind == "huber":
+        return Densities.same(Huber(), p)
+    return Densities([Piecewise(SHAPES[i % len(SHAPES)]) for i in range(p)])
+
+
+def make_problem(X: np.ndarray, threads: int) -> Problem:
+    """The problem of `X` on so many threads."""
+    source, engine = ArraySource(X), ThreadEngine(threads)
+    blocks = split_blocks(len(X), pass_block_length(X.shape[1]))
+    return Problem(source, fit_whitening(source, blocks, engine), engine, blocks)
+
+
+def make(solver: str, X: np.ndarray, kind: str, *, threads: int = 1) -> Callable[[], object]:
+    """A pass of `solver` at its defaults; incremental and online go on from pass to pass."""
+    problem = make_problem(X, threads)
+    p = problem.p
+    chosen, W = densities(kind, p), 1.2 * np.eye(p)
+    if solver == "progressive":
+        return lambda: problem.statistics(W, chosen)
+    if solver == "batch":
+        return lambda: problem.moments(W, chosen)
+    if solver == "online":
+        return _online(problem, chosen, W)
+    return _incremental(problem, chosen, W)
+
+
+def _incremental(problem: Problem, chosen: Densities, W: np.ndarray) -> Callable[[], object]:
+    solver = Incremental(tol=0)
+    state = solver.init(problem, W, chosen, np.random.default_rng(0))
+    state.burst = BURST
+
+    def run() -> None:
+        target = round(state.passes) + 1
+        while state.passes < target:
+            solver.step(problem, state)
+            state.skipped.clear()
+
+    return run
+
+
+def _online(problem: Problem, chosen: Densities, W: np.ndarray) -> Callable[[], object]:
+    p = problem.p
+    Z = problem.read(((0, problem.n),))
+    weights = np.array([float(density.weight(np.ones(1))[0]) for density in chosen])
+    sums = Moments(1, pack_symmetric(weights[:, None, None] * np.eye(p)), np.zeros((p, p)), np.zeros(p))
+    solver = Online()
+    state = solver.init(W, chosen, Surrogate.from_moments(sums, np.eye(p)), 10_000, np.random.default_rng(0))
+    return lambda: solver.update(state, Z)

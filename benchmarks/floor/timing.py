@@ -1,0 +1,25 @@
+"""Best of several, interleaved: what is compared meets the same weather."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+
+def best_of(calls: Mapping[str, Callable[[], object]], repeats: int, *, least: float = 0.0) -> dict[str, float]:
+    """Seconds of each call: the best of `repeats` rounds, each round making every call once.
+
+    Each call is made once before the clock starts. With `least`, short
+    calls go on for more rounds until the rounds have taken that long.
+    """
+    for call in calls.values():
+        call()
+    best = dict.fromkeys(calls, float("inf"))
+    began, rounds = time.perf_counter(), 0
+    while rounds < repeats or (time.perf_counter() - began < least and rounds < 20 * repeats):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            best[name] = min(best[name], time.perf_counter() - start)
+        rounds += 1
+    return best
