@@ -42,10 +42,10 @@ def merge_models(models: Sequence[Any]) -> Any:
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(first, name):
             setattr(out, name, getattr(first, name))
-    if _session(first) is None:  # the first part's rows are in published order already
-        out._order, out._signs = np.arange(len(merged.W)), np.ones(len(merged.W))
-    else:
-        out._order, out._signs = first._order, first._signs
+    shown = _session(first)
+    identity = (np.arange(len(merged.W)), np.ones(len(merged.W)))
+    session.order, session.signs = identity if shown is None else (shown.order, shown.signs)
+    out._order, out._signs = identity if shown is None else (first._order, first._signs)
     out._publish(session.result(), session=session, keep_order=True)
     return out
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -65,9 +65,7 @@ def merge_parts(parts: Sequence[Part], *, sweeps: int = 30) -> Merged:
         surrogate.minimise(W, inverse, first.densities, iterations=10)
         if np.abs(W - before).max() <= 1e-12 * np.abs(W).max():
             break
-    whitening = Whitening(
-        mean, first.whitening.matrix, first.whitening.inverse, first.whitening.rank, first.whitening.variance
-    )
+    whitening = replace(first.whitening, mean=mean)
     return Merged(whitening, W, first.densities, surrogate, sum(part.seen for part in parts))
 
 

@@ -120,9 +120,7 @@ def _check(ica: Any) -> None:
     from majorica.streaming import StreamFit
 
     options = resolve(ica, "online")
-    f = ica.n_features_in_
-    if not isinstance(f, numbers.Integral) or f < 1:
-        raise ContainerError(f"it claims {f!r} features")
+    f = _count(ica.n_features_in_, "features")
     session = vars(ica).get("_stream")
     if session is not None:
         if not isinstance(session, StreamFit):
@@ -131,12 +129,16 @@ def _check(ica: Any) -> None:
         session.options = replace(options, rng=session.rng)
     if "components_" not in vars(ica):
         return
-    k = ica.n_components_
-    if not isinstance(k, numbers.Integral) or k < 1:
-        raise ContainerError(f"it claims {k!r} components")
+    k = _count(ica.n_components_, "components")
     shapes = {"components_": (k, f), "mixing_": (f, k), "mean_": (f,), "whitening_": (k, f)}
     _check_arrays({name: (vars(ica).get(name), shape) for name, shape in shapes.items()})
     _check_fitted(ica._fitted, k, f)
+
+
+def _count(value: Any, name: str) -> int:
+    if not isinstance(value, numbers.Integral) or value < 1:
+        raise ContainerError(f"it claims {value!r} {name}")
+    return int(value)
 
 
 def _check_fitted(fitted: Any, k: int, f: int) -> None:
@@ -183,8 +185,11 @@ def _check_stream(session: Any, f: int) -> None:
             "covariance": (surrogate.covariance, (k, k)),
             "shift": (state.shift, (k,)),
             "visits": (state.visits, (k,)),
+            "signs": (session.signs, (k,)),
         }
     )
+    if session.order.shape != (k,) or sorted(session.order.tolist()) != list(range(k)):
+        raise ContainerError("its components have no order")
     if len(state.densities) != k or type(state.seen) is not int or state.seen < 0:
         raise ContainerError("its stream is not consistent")
 
