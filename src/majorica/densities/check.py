@@ -13,17 +13,22 @@ from majorica.errors import DensityError
 
 
 def integrate_normaliser(density: Density) -> float:
-    """:math:`\\log \\int \\exp(-G(y)) dy` by adaptive quadrature."""
+    """:math:`\\log \\int \\exp(-G(y)) dy` by adaptive quadrature around the smallest :math:`G`."""
+    grid = np.concatenate([[0.0], np.geomspace(1e-3, 1e6, 4000)])
+    with np.errstate(over="ignore"):
+        losses = np.asarray(density.loss(grid), dtype=float)
+    at = int(np.where(np.isnan(losses), np.inf, losses).argmin())
+    lowest, peak = float(losses[at]), float(grid[at])
 
     def integrand(y: float) -> float:
-        return math.exp(-float(density.loss(np.array([y]))[0]))
+        return math.exp(lowest - float(density.loss(np.array([y]))[0]))
 
-    edges = (0, 1, 4, 16, 256, np.inf)
+    edges = [*sorted({0.0, 1.0, 4.0, 16.0, 256.0, peak}), np.inf]
     pieces = [quad(integrand, a, b, limit=200, full_output=1)[:2] for a, b in itertools.pairwise(edges)]
     total, error = (2 * math.fsum(column) for column in zip(*pieces, strict=True))
     if not (math.isfinite(total) and total > 0 and error <= 1e-6 * total):
         raise DensityError(f"density {density}: exp(-G) does not integrate to a positive finite number")
-    return math.log(total)
+    return math.log(total) - lowest
 
 
 def check_density(density: Density, *, n_points: int = 400, seed: int = 0) -> None:

@@ -118,7 +118,7 @@ def log_partition(k, mean, covariance):
 
 @nb.njit(nogil=True, cache=True)
 def fit_slopes(t, P, x, tolerance):
-    """Minimise ``k . t + log Z(k)`` over ``k = x @ P``, x in its box, by projected Newton from `x` (in place).
+    """Minimise ``k . t + log Z(k)`` over ``k = x @ P``, x in its box, by damped projected Newton from `x` (in place).
 
     Returns the slopes, their loss and their log normaliser.
     """
@@ -131,7 +131,8 @@ def fit_slopes(t, P, x, tolerance):
     k = np.dot(P.T, x)
     log_z = log_partition(k, mean, covariance)
     value = np.dot(k, t) + log_z
-    for _ in range(60):
+    damping, width = 0.0, SLOPE_MAX - SLOPE_MIN
+    for _ in range(200):
         g = np.dot(P, t - mean)
         H = np.dot(P, np.dot(covariance, P.T))
         for m in range(size):
@@ -144,8 +145,12 @@ def fit_slopes(t, P, x, tolerance):
         step = -np.linalg.solve(H, g)
         if not -np.dot(g, step) > tolerance:
             break
-        length, moved = 1.0, False
-        for _ in range(30):
+        # where the model has no mass H is singular: damp, towards a short step down the gradient
+        least, moved = 1e-3 * np.abs(g).max() / width, False
+        for _ in range(60):
+            if damping > 0:
+                step = -np.linalg.solve(H + damping * np.eye(size), g)
+            length = min(1.0, width / np.abs(step).max())
             trial = np.minimum(np.maximum(x + length * step, low), high)
             k_trial = np.dot(P.T, trial)
             log_z_trial = log_partition(k_trial, mean, covariance)
@@ -153,9 +158,10 @@ def fit_slopes(t, P, x, tolerance):
             if value_trial < value and value_trial <= value + 1e-4 * min(np.dot(g, trial - x), 0.0):
                 moved = True
                 break
-            length *= 0.4
+            damping = max(4 * damping, least)
         if not moved:
             break
+        damping = 0.25 * damping if damping > least else 0.0
         x[:] = trial
         k, log_z, value = k_trial, log_z_trial, value_trial
     return k, value, log_z
