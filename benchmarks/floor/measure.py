@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -54,7 +55,7 @@ def threads(sizes: Sequence[int] = (32, 64, 100), *, quick: bool = False, repeat
         for solver in ("progressive", "batch", "incremental"):
             X = passes.samples(p, sample_count(solver, p, quick=quick), "float64")
             calls = {str(k): passes.make(solver, X, "adaptive", threads=k) for k in (1, 2)}
-            seconds = best_of(calls, repeats, least=0.0 if quick else 1.0)
+            seconds = best_of(calls, repeats, least=0.0 if quick else 1.0, clock=time.perf_counter)
             records.append({"p": p, "solver": solver, "seconds": seconds})
             print(f"threads p={p} {solver}: {seconds['1'] / seconds['2']:.2f}", flush=True)
     return records
