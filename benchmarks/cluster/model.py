@@ -1,0 +1,57 @@
+"""The cost of one pass on K workers: compute, wire and coordinator, from figures measured on one machine."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from majorica.engines.base import FAN
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What one worker thread and the wires do, measured or assumed."""
+
+    samples_per_second: float  #: of one thread, in a pass at this p
+    wire_bytes_per_second: float  #: between a worker and another process
+    task_seconds: float  #: of the scheduler, for one task
+    add_seconds: float  #: to add two results
+    latency: float = 0.002  #: of one message, seconds
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One pass."""
+
+    n: float
+    p: int
+    result_bytes: float  #: of one block's or run's sum
+    samples_per_task: float
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of one pass, by cause."""
+
+    compute: float
+    wire: float
+    coordinator: float
+    tree: float
+
+    @property
+    def total(self) -> float:
+        """The scheduler hands out tasks while workers compute; the tree's last levels come after."""
+        return max(self.compute, self.coordinator) + self.wire + self.tree
+
+
+def pass_cost(work: Workload, machine: Machine, threads: int) -> Cost:
+    """Cost of one pass on `threads` worker threads."""
+    tasks = max(1.0, work.n / work.samples_per_task)
+    rounds = math.ceil(tasks / threads)
+    compute = rounds * min(work.samples_per_task, work.n) / machine.samples_per_second
+    sums = tasks / (FAN - 1)
+    levels = max(0, math.ceil(math.log(tasks, FAN)) - 1)
+    travel = work.result_bytes / machine.wire_bytes_per_second
+    wire = min(tasks, FAN) * travel + work.p**2 * 8 * math.log2(threads + 1) / machine.wire_bytes_per_second
+    tree = levels * (FAN * (travel + machine.add_seconds) + machine.latency)
+    return Cost(compute, wire, (tasks + sums) * machine.task_seconds, tree)
