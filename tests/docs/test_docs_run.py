@@ -38,12 +38,12 @@ def prepared(tmp_path_factory):
     np.save(folder / "data.npy", X)
     np.save(folder / "recording.npy", X.T)
     mne = pytest.importorskip("mne")
-    info = mne.create_info([f"EEG{i}" for i in range(8)], 100.0, "eeg")
+    info = mne.create_info(["Fp1", "Fp2", "C3", "C4", "Cz", "O1", "O2", "Pz"], 100.0, "eeg").set_montage("biosemi16")
     raw = mne.io.RawArray(1e-5 * X.T, info, verbose="ERROR")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         raw.save(folder / "eeg_raw.fif", verbose="ERROR")
-        raw.save(folder / "recording_raw.fif", verbose="ERROR")
+        raw.save(folder / "recording.fif", verbose="ERROR")
         mne.export.export_raw(folder / "eeg.set", raw, verbose="ERROR")
     return folder
 

@@ -21,7 +21,7 @@ def make_eeg(n_samples=3000, extra=()):
     info = mne.create_info(names, SFREQ, ["eeg"] * len(NAMES) + list(extra))
     data = 1e-5 * mixture(len(names), n_samples) + 3e-5 * np.arange(len(names))[:, None]
     raw = mne.io.RawArray(data, info, verbose="ERROR")
-    raw.set_montage("standard_1020", on_missing="ignore", verbose="ERROR")
+    raw.set_montage("biosemi16", on_missing="ignore", verbose="ERROR")
     with raw.info._unlock():
         raw.info["highpass"] = 1.0
     return raw
