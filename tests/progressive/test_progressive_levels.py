@@ -1,0 +1,105 @@
+"""Levels of the progressive solver: nested, spread, whole in the end; fits go on from a pickle to the same bits."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from progressive_watch import samples_in_play
+
+from majorica.densities import Huber
+from majorica.densities.table import Densities
+from majorica.solvers import Progressive
+from majorica.solvers.levels import GROWTH, Levels
+from makers import laplace, make_problem
+
+SIZES = [(4001, 2), (50_000, 3), (1_000_003, 10), (200_000, 64), (10_000_000, 5)]
+
+
+@given(st.integers(1, 3_000_000), st.integers(1, 400), st.integers(0, 2**32))
+def test_levels_grow_to_all_samples(n: int, p: int, seed: int) -> None:
+    levels = Levels.start(n, p, np.random.default_rng(seed))
+    units = -(-n // levels.unit)
+    np.testing.assert_array_equal(np.sort(levels.order), np.arange(units))  # every unit once
+    sizes = [levels.size]
+    while not levels.last:
+        order = levels.order
+        levels.grow()
+        assert levels.order is order  # nested: a longer part of one order
+        sizes.append(levels.size)
+    assert sizes[-1] == units
+    assert all(a < b for a, b in itertools.pairwise(sizes))
+    assert all(b <= 2 * GROWTH * a for a, b in itertools.pairwise(sizes))
+    if len(sizes) > 1:
+        assert sizes[0] * levels.unit >= min(n, max(1000, 20 * p))
+
+
+@pytest.mark.parametrize(("n", "p"), SIZES)
+def test_first_level_is_spread_over_the_recording(n: int, p: int) -> None:
+    levels = Levels.start(n, p, np.random.default_rng(0))
+    assert not levels.last
+    starts = np.sort(levels.order[: levels.size]) * levels.unit
+    counts, _ = np.histogram(starts, bins=8, range=(0, n))
+    expected = levels.size / 8
+    assert (np.abs(counts - expected) <= 5 * np.sqrt(expected)).all()
+    assert np.diff(starts, prepend=0, append=n).max() <= n / 4
+
+
+@pytest.mark.parametrize("n", [4000, 4001, 20_011])
+def test_a_level_passes_over_exactly_its_samples(n: int) -> None:
+    X, _ = laplace(n, 3)
+    problem = make_problem(X, block=1000)
+    levels = Levels.start(n, 3, np.random.default_rng(1))
+    Z = (X - problem.whitening.mean) @ problem.whitening.matrix.T
+    before: set[int] = set()
+    while True:
+        chosen = samples_in_play(levels, n)
+        assert before <= set(chosen.tolist())
+        before = set(chosen.tolist())
+        np.testing.assert_allclose(np.sort(levels.whitened(problem), axis=0), np.sort(Z[chosen], axis=0), atol=1e-12)
+        statistics = levels.statistics(problem, np.eye(3), Densities.same(Huber(), 3))
+        assert statistics.n == len(chosen)
+        np.testing.assert_allclose(statistics.power, np.square(Z[chosen]).sum(axis=0), rtol=1e-12)
+        if levels.last:
+            break
+        levels.grow()
+    assert before == set(range(n))
+
+
+@pytest.mark.parametrize("adaptive", [False, True], ids=["huber", "adaptive"])
+def test_pickled_states_go_on_to_the_same_bits(adaptive: bool) -> None:
+    """A copy made after any step takes the same remaining steps."""
+    rng = np.random.default_rng(0)
+    S = np.column_stack([rng.laplace(size=9001), rng.uniform(-1, 1, 9001), rng.normal(size=9001)])
+    problem = make_problem(S @ rng.normal(size=(3, 3)), block=2000)
+    solver = Progressive(adaptive=adaptive)
+    start = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    state = solver.init(problem, start, Densities.same(Huber(), 3), np.random.default_rng(1))
+    copies, path = [], []
+    while state.stop is None:
+        copies.append(pickle.dumps(state))
+        solver.step(problem, state)
+        path.append((state.W.tobytes(), state.loss, state.passes, tuple(state.densities.names)))
+    assert len({loss for _, loss, _, _ in path}) > 5
+    for done in {0, 1, 3, len(copies) // 2, len(copies) - 2}:
+        again = pickle.loads(copies[done])
+        rest = []
+        while again.stop is None:
+            solver.step(problem, again)
+            rest.append((again.W.tobytes(), again.loss, again.passes, tuple(again.densities.names)))
+        assert rest == path[done:]
+        assert again.stop is state.stop
+
+
+def test_a_pickled_state_is_small() -> None:
+    """It holds p^2 numbers and the order of the units, not the samples of its level."""
+    problem = make_problem(laplace(100_000, 4)[0], block=10_000)
+    solver = Progressive()
+    state = solver.init(problem, np.eye(4), Densities.same(Huber(), 4), np.random.default_rng(0))
+    solver.step(problem, state)
+    assert not state.levels.last
+    assert len(pickle.dumps(state)) < 100_000
