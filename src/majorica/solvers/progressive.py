@@ -68,6 +68,7 @@ class Progressive:
             memory=Memory.of_size(p),
         )
         if self.adaptive:
+            state.W /= np.linalg.norm(state.W, axis=1, keepdims=True)  # to unit variance, the unit of the knots
             state.shapes = Shapes.gaussian(p)
             state.shapes.allow_fine = state.levels.last
             state.densities = state.shapes.densities()
