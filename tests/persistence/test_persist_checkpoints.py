@@ -13,7 +13,7 @@ import pytest
 
 from majorica import ICA
 from majorica.densities import LogCosh
-from majorica.errors import CheckpointError, MajoricaWarning
+from majorica.errors import CheckpointError, MajoricaWarning, ParameterError
 from majorica.persistence import Checkpoint, atomic
 from majorica.sources import as_source
 
@@ -285,6 +285,12 @@ def test_two_fits_do_not_share_a_checkpoint(tmp_path: Path) -> None:
     with Checkpoint(path), pytest.raises(CheckpointError, match="in use"):
         make("batch").fit(mixture(), checkpoint=path)
     make("batch").fit(mixture(), checkpoint=path)
+
+
+@pytest.mark.parametrize("every", [-1, float("nan"), "often"])
+def test_a_bad_interval_is_named(every: Any, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="checkpoint_every"):
+        make("batch").fit(mixture(), checkpoint=tmp_path / "run.ckpt", checkpoint_every=every)
 
 
 def test_leftovers_of_killed_writers_are_removed(tmp_path: Path) -> None:

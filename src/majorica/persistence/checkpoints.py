@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import numbers
 import os
 import time
 import warnings
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from majorica import __version__
 from majorica.densities.base import Density
-from majorica.errors import CheckpointError, MajoricaError, MajoricaWarning
+from majorica.errors import CheckpointError, MajoricaError, MajoricaWarning, ParameterError
 from majorica.persistence.atomic import remove_if_there, remove_leftovers, write_atomically
 from majorica.persistence.codec import CodecError, Decoder, Encoder, custom_density, own_classes
 from majorica.persistence.container import ContainerError, read_container, write_container
@@ -46,6 +47,10 @@ class Checkpoint:
     _identity: dict[str, str] = field(default_factory=dict)
     _written: float = -np.inf
     _lock: Any = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.every, numbers.Real) or not self.every >= 0:
+            raise ParameterError(f"checkpoint_every={self.every!r} must be a number of seconds >= 0")
 
     @property
     def name(self) -> str:

@@ -46,7 +46,11 @@ class TouchFile:
     def allocate(self, shape: tuple[int, int]) -> Memory:
         """New memory, all zero; its space is reserved at once, so that a full disk shows before the fit begins."""
         size = max(4 * shape[0] * shape[1], 1)
-        file = tempfile.TemporaryFile() if self.path is None else open(f"{self.path}.touch", "w+b")  # noqa: SIM115
+        where = tempfile.gettempdir() if self.path is None else f"{self.path}.touch"
+        try:
+            file = tempfile.TemporaryFile() if self.path is None else open(where, "w+b")  # noqa: SIM115
+        except OSError as error:
+            raise CheckpointError(f"{where}: cannot be written ({error.strerror})") from error
         with file:
             try:
                 if hasattr(os, "posix_fallocate"):
@@ -54,7 +58,6 @@ class TouchFile:
                 else:
                     file.truncate(size)
             except OSError as error:
-                where = tempfile.gettempdir() if self.path is None else f"{self.path}.touch"
                 raise CheckpointError(
                     f"{where}: no room for the {size / 1e6:.0f} MB memory of the incremental solver "
                     f"({error.strerror}); free some, or raise memory_limit"
