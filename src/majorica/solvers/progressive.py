@@ -37,6 +37,7 @@ class ProgressiveState(State):
     gains: list[float] = field(default_factory=list)  #: predicted gains of this level's steps
     shapes: Shapes | None = None  #: None for fixed densities
     rotated: bool = False  #: pairs were checked on this level
+    stale: bool = False  #: shapes changed since `relative` was computed
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Progressive:
             state.densities = state.shapes.densities()
         self._evaluate_here(problem, state)
         if state.shapes is not None:
-            self._refit(problem, state, 0.0)
+            self._refit(problem, state)
         return state
 
     def step(self, problem: Problem, state: ProgressiveState) -> None:
@@ -86,9 +87,12 @@ class Progressive:
         state.gains.append(gain)
         if state.shapes is not None and state.shapes.due:
             state.shapes.back_off()
-            if self._refit(problem, state, 0.005 / state.n_samples):
-                return
+            if self._refit_in_passing(state) > gain:
+                state.memory.clear()
         if self._line_search(problem, state, direction):
+            return
+        if state.stale:
+            self._evaluate_here(problem, state)
             return
         if state.memory.count:
             state.memory.clear()
@@ -103,21 +107,24 @@ class Progressive:
 
     def _level_done(self, problem: Problem, state: ProgressiveState, gain: float) -> bool:
         """Whether the predicted gain is small enough to stop, or to go to the next level."""
-        n, p, m = problem.n, problem.p, state.n_samples
         if state.levels.last and self.tol is not None:
             return state.gradient <= self.tol
-        threshold = np.sqrt(m / n) * p * p / (2 * n)
+        floor = self._floor(problem, state)
         if not state.levels.last:
-            return gain < self.accuracy * threshold or len(state.gains) >= LONGEST_LEVEL
+            return gain < self.accuracy * floor or len(state.gains) >= LONGEST_LEVEL
         recent = state.gains[-8:]
         slow = len(recent) == 8 and gain > 0.1 * recent[0]
-        return gain < (self.accuracy if slow else self.fast) * threshold
+        return gain < (self.accuracy if slow else self.fast) * floor
+
+    def _floor(self, problem: Problem, state: ProgressiveState) -> float:
+        """The statistical floor of the loss, p^2 / (2 n), less on smaller levels, which are solved more tightly."""
+        return float(np.sqrt(state.n_samples / problem.n) * problem.p**2 / (2 * problem.n))
 
     def _finish_level(self, problem: Problem, state: ProgressiveState) -> None:
         """Last looks at the shapes and the pairs of this level; then the next one, or the end."""
         shapes = state.shapes
         if shapes is not None:
-            if shapes.since and self._refit(problem, state, 0.05 / state.n_samples):
+            if shapes.since and self._refit(problem, state):
                 return
             if not state.rotated and state.n_samples <= ROTATION_SAMPLES:
                 state.rotated = True
@@ -126,7 +133,7 @@ class Progressive:
             if not shapes.allow_fine:
                 shapes.allow_fine = True
                 state.gains.clear()
-                if self._refit(problem, state, 0.05 / state.n_samples):
+                if self._refit(problem, state):
                     state.rotated = False
                     return
         if state.levels.last:
@@ -154,7 +161,7 @@ class Progressive:
         self._accept(state, state.W, *self._evaluate(problem, state, state.W))
 
     def _accept(self, state: ProgressiveState, W: F64, loss: float, statistics: Statistics) -> None:
-        state.W, state.loss, state.statistics = W, loss, statistics
+        state.W, state.loss, state.statistics, state.stale = W, loss, statistics, False
         state.n_samples = statistics.n
         state.relative = relative_gradient_of(statistics)
         state.gradient = float(np.abs(state.relative).max())
@@ -174,9 +181,10 @@ class Progressive:
             W = state.W + length * (direction @ state.W)
             loss, statistics = self._evaluate(problem, state, W)
             if loss < state.loss:
-                before = state.relative
+                before, stale = state.relative, state.stale
                 self._accept(state, W, loss, statistics)
-                state.memory.add(length * direction, state.relative - before)
+                if not stale:
+                    state.memory.add(length * direction, state.relative - before)
                 if state.shapes is not None:
                     state.shapes.since += 1
                 return True
@@ -185,14 +193,27 @@ class Progressive:
             length = float(np.clip(best, 0.1 * length, 0.5 * length))
         return False
 
-    def _refit(self, problem: Problem, state: ProgressiveState, least: float) -> bool:
-        """Refit the shapes at the present `W`; True if any changed, and the state is then that of the new ones."""
+    def _refit_in_passing(self, state: ProgressiveState) -> float:
+        """Refit the shapes without a pass of its own; returns the gain.
+
+        The loss at the new shapes is exact, the gradient is still that of the
+        old ones.
+        """
         assert state.shapes is not None
         assert state.statistics is not None
-        gains = state.shapes.refit(state.statistics, least)
-        if not gains.any():
+        gains = state.shapes.refit(state.statistics, 0.005 / state.n_samples)
+        if gains.any():
+            state.densities = state.shapes.densities()
+            state.loss = loss_of(state.W, state.statistics, state.densities)
+            state.stale = True
+        return float(gains.sum())
+
+    def _refit(self, problem: Problem, state: ProgressiveState) -> bool:
+        """Refit the shapes and look again; False if what that gained is below the floor."""
+        small = self._refit_in_passing(state) <= self.accuracy * self._floor(problem, state)
+        promised = self.tol is not None and state.levels.last and state.stale  # tol is for the gradient of these shapes
+        if small and not promised:
             return False
-        state.densities = state.shapes.densities()
         state.memory.clear()
         self._evaluate_here(problem, state)
         return True
