@@ -113,15 +113,26 @@ class Piecewise(Density):
 
     def weight(self, y: Array) -> Array:
         """:math:`u^*(y)` if super-Gaussian, else the constant `flat`."""
+        y = np.asarray(y)
         if not self.super_gaussian:
-            return np.full_like(np.asarray(y), self.flat)
-        return super().weight(y)
+            return np.full_like(y, self.flat)
+        at = np.searchsorted(KNOTS, np.abs(y))
+        return np.asarray(self.slopes)[at] + self.intercepts[at] / np.maximum(np.abs(y), KNOTS[0])
 
     def tilt(self, y: Array) -> Array:
         """Slope of the concave part's tangent, zero if super-Gaussian."""
         if not self.super_gaussian:
             return self.flat * np.asarray(y) - self.score(y)
         return super().tilt(y)
+
+    def offset(self, y: Array) -> Array:
+        """:math:`r(y)`, from the linear piece of the score at `y`: no differences of large numbers."""
+        size = np.abs(np.asarray(y))
+        at = np.searchsorted(KNOTS, size)
+        levels = np.concatenate([[0.0], 0.5 * np.cumsum(np.diff(self.slopes) * KNOTS**2)])
+        if self.super_gaussian:
+            return 0.5 * self.intercepts[at] * size + levels[at]
+        return 0.5 * (self.flat - np.asarray(self.slopes)[at]) * size * size + levels[at]
 
 
 def _log_integral(score: float, slope: float, width: float) -> float:

@@ -19,7 +19,7 @@ from majorica.kernels.elementwise import majorizer, majorizer_rows, piecewise_ro
 from majorica.statistics import F64, Moments, Statistics, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "a9e2324d16292560"
+INLINED_DIGEST = "01e29070b4416a14"
 Array = npt.NDArray[np.floating]
 
 

@@ -17,7 +17,7 @@ from majorica.densities.base import CLIPPED, LOGCOSH, PIECEWISE, STUDENT
 from majorica.densities.piecewise import KNOTS
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "83b9d84f30fc8be7"
+INLINED_DIGEST = "62cbde88157ad352"
 FAST = {"reassoc", "contract", "nsz"}
 LOG2 = math.log(2.0)
 D1, D2, D3, D4 = (float(knot) for knot in KNOTS)
@@ -126,21 +126,44 @@ def statistics_row(y, score, code, shape):
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
+def piece(size, k0, j1, j2, j3, j4):
+    """The linear piece of a score that ``abs(y)`` falls in: ``G' = slope |y| + intercept`` and G's constant there.
+
+    G is ``slope y^2 / 2 + intercept |y| + level``; j1 to j4 are the jumps of
+    the slope at the knots. No differences of large numbers, whatever y.
+    """
+    slope, intercept, level = k0, 0 * k0, 0 * k0
+    if size > D1:
+        slope += j1
+        intercept -= j1 * D1
+        level += j1 * (0.5 * D1 * D1)
+    if size > D2:
+        slope += j2
+        intercept -= j2 * D2
+        level += j2 * (0.5 * D2 * D2)
+    if size > D3:
+        slope += j3
+        intercept -= j3 * D3
+        level += j3 * (0.5 * D3 * D3)
+    if size > D4:
+        slope += j4
+        intercept -= j4 * D4
+        level += j4 * (0.5 * D4 * D4)
+    return slope, intercept, level
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
 def majorizer(y, code, shape):
     """Weight, tilt and offset of the majorizer that touches G at `y`."""
     a, b, d = shape[0], shape[1], shape[2]
     if code == PIECEWISE:
         size = abs(y)
-        t1, t2, t3, t4 = max(size - D1, 0.0), max(size - D2, 0.0), max(size - D3, 0.0), max(size - D4, 0.0)
-        j1, j2, j3, j4 = b - a, d - b, shape[3] - d, shape[4] - shape[3]
-        psi = a * size + j1 * t1 + j2 * t2 + j3 * t3 + j4 * t4
-        loss = 0.5 * (a * size * size + j1 * t1 * t1 + j2 * t2 * t2 + j3 * t3 * t3 + j4 * t4 * t4)
+        slope, intercept, level = piece(size, a, b - a, d - b, shape[3] - d, shape[4] - shape[3])
         flat = shape[5]
         if flat > 0:
-            return flat, flat * y - (psi if y >= 0 else -psi), loss + (0.5 * flat * size - psi) * size
-        if size == 0:
-            return a, 0.0, 0.0
-        return psi / size, 0.0, loss - 0.5 * psi * size
+            score = slope * size + intercept
+            return flat, flat * y - (score if y >= 0 else -score), 0.5 * (flat - slope) * size * size + level
+        return slope + intercept / max(size, D1), 0.0, 0.5 * intercept * size + level
     if code == CLIPPED:
         size = abs(y)
         inside = min(size, d)

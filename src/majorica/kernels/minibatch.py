@@ -17,18 +17,20 @@ from majorica.kernels.compiled import _sweep
 from majorica.kernels.elementwise import D1, D2, D3, D4, majorizer
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "21d12aad36e15688"
+INLINED_DIGEST = "85a2ca1387855bf9"
 #: Samples a tile of phase one.
 TILE = 256
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
-def _bend(size, j1, j2, j3, j4, kind):
-    """What the bends of a piecewise-linear score add to it, and to the loss, at ``abs(y)``."""
-    t1, t2 = max(size - kind(D1), kind(0)), max(size - kind(D2), kind(0))
-    t3, t4 = max(size - kind(D3), kind(0)), max(size - kind(D4), kind(0))
-    bent = j1 * t1 + j2 * t2 + j3 * t3 + j4 * t4
-    return bent, kind(0.5) * (j1 * t1 * t1 + j2 * t2 * t2 + j3 * t3 * t3 + j4 * t4 * t4)
+def _piece(size, k0, j1, j2, j3, j4, kind):
+    """:func:`majorica.kernels.elementwise.piece` in the precision `kind`, without branches."""
+    b1, b2 = j1 if size > kind(D1) else kind(0), j2 if size > kind(D2) else kind(0)
+    b3, b4 = j3 if size > kind(D3) else kind(0), j4 if size > kind(D4) else kind(0)
+    slope = k0 + b1 + b2 + b3 + b4
+    intercept = -(b1 * kind(D1) + b2 * kind(D2) + b3 * kind(D3) + b4 * kind(D4))
+    level = b1 * kind(0.5 * D1 * D1) + b2 * kind(0.5 * D2 * D2) + b3 * kind(0.5 * D3 * D3) + b4 * kind(0.5 * D4 * D4)
+    return slope, intercept, level
 
 
 @nb.njit(nogil=True, cache=True)
@@ -53,18 +55,17 @@ def _gap_row(y, old, new, code, shape, gap):
         for t in range(y.size):
             value, value0, value1 = y[t], kind(old[t]), kind(new[t])
             size0, size1 = abs(value0), abs(value1)
-            bent0, loss0 = _bend(size0, j1, j2, j3, j4, kind)
-            bent1, loss1 = _bend(size1, j1, j2, j3, j4, kind)
+            slope0, intercept0, level0 = _piece(size0, k0, j1, j2, j3, j4, kind)
+            slope1, intercept1, level1 = _piece(size1, k0, j1, j2, j3, j4, kind)
             if flat > 0:
-                lean0 = (flat - k0) * value0 - (bent0 if value0 > 0 else -bent0)
-                lean1 = (flat - k0) * value1 - (bent1 if value1 > 0 else -bent1)
-                rest0 = loss0 + (half * (flat - k0) * size0 - bent0) * size0
-                rest1 = loss1 + (half * (flat - k0) * size1 - bent1) * size1
-                gap[t] = (lean1 - lean0) * value + rest0 - rest1
-            else:  # weight k0 + bent / size, where bent is 0 below the first knot
-                slope = bent0 / max(size0, near) - bent1 / max(size1, near)
-                rest = (loss0 - half * bent0 * size0) - (loss1 - half * bent1 * size1)
-                gap[t] = half * slope * value * value + rest
+                lean0 = (flat - slope0) * value0 - (intercept0 if value0 > 0 else -intercept0)
+                lean1 = (flat - slope1) * value1 - (intercept1 if value1 > 0 else -intercept1)
+                rest = half * (flat - slope0) * size0 * size0 - half * (flat - slope1) * size1 * size1
+                gap[t] = (lean1 - lean0) * value + (rest + (level0 - level1))
+            else:
+                weight = (slope0 + intercept0 / max(size0, near)) - (slope1 + intercept1 / max(size1, near))
+                rest = half * (intercept0 * size0 - intercept1 * size1) + (level0 - level1)
+                gap[t] = half * weight * value * value + rest
     else:
         for t in range(y.size):
             value = np.float64(y[t])
