@@ -12,9 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from majorica.errors import ParameterError
 from majorica.fitting import Fitted, make_online
-from majorica.merging import Part, merge_parts, stationary_surrogate
+from majorica.merging import Part, merge_parts
 from majorica.parameters import resolve
 from majorica.streaming import StreamFit
+from majorica.surrogate import stationary_surrogate
 
 
 def merge_models(models: Sequence[Any]) -> Any:

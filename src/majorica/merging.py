@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from majorica.densities.base import Density
 from majorica.densities.table import Densities
 from majorica.errors import ParameterError
 from majorica.statistics import F64, invert
-from majorica.surrogate import Surrogate
+from majorica.surrogate import Surrogate, flat_weights, stationary_surrogate
 from majorica.whitening import Whitening
 
 
@@ -72,7 +71,7 @@ def merge_parts(parts: Sequence[Part], *, sweeps: int = 30) -> Merged:
 def _settle_densities(densities: Densities, surrogate: Surrogate) -> None:
     """Sub-Gaussian rows share the covariance, as the M-step expects."""
     for i in np.flatnonzero(~densities.super_gaussian):
-        surrogate.moments[i] = _weight_at_zero(densities[int(i)]) * surrogate.covariance
+        surrogate.moments[i] = flat_weights(densities)[i] * surrogate.covariance
 
 
 def _into_basis(part: Part, first: Part) -> Surrogate:
@@ -116,44 +115,3 @@ def match_components(B: F64, inverse: F64, W: F64) -> tuple[npt.NDArray[np.intp]
     _, order = linear_sum_assignment(-np.abs(turn).T)
     signs = np.where(turn[order, np.arange(len(order))] < 0, -1.0, 1.0)
     return order, signs
-
-
-def stationary_surrogate(W: F64, covariance: F64, densities: Densities) -> Surrogate:
-    """The surrogate of independent sources that is minimal at `W`, for models whose data is gone.
-
-    In source coordinates the moments of independent sources are diagonal:
-    ``E[w_i] E[y_j^2]``, and ``E[w_i y_i^2] = 1`` at a minimum. ``E[w_i]`` is
-    that of the density itself: it weighs directions, the minimiser does not
-    depend on it.
-    """
-    p = len(W)
-    inverse = invert(W)
-    power = np.einsum("ij,jk,ik->i", W, covariance, W)
-    moments, tilts, offsets = np.empty((p, p, p)), np.zeros((p, p)), np.zeros(p)
-    means: dict[Density, tuple[float, float]] = {}
-    for i, density in enumerate(densities):
-        if density not in means:
-            means[density] = _density_means(density)
-        weight, offsets[i] = means[density]
-        if density.super_gaussian:
-            diagonal = weight * power
-            diagonal[i] = 1.0
-            moments[i] = (inverse * diagonal) @ inverse.T
-        else:
-            moments[i] = _weight_at_zero(density) * covariance
-            tilts[i] = moments[i] @ W[i] - inverse[:, i]
-    return Surrogate(moments, tilts, offsets, covariance.copy())
-
-
-def _weight_at_zero(density: Density) -> float:
-    return float(density.weight(np.zeros(1))[0])
-
-
-def _density_means(density: Density) -> tuple[float, float]:
-    """``E[w(y)]`` and ``E[r(y)]`` for y of that density, by the trapezoidal rule."""
-    y = np.linspace(0.0, 40.0, 8001)
-    mass = np.exp(-density.loss(y) + float(density.loss(np.zeros(1))[0]))
-    total = np.trapezoid(mass, y)
-    return float(np.trapezoid(mass * density.weight(y), y) / total), float(
-        np.trapezoid(mass * density.offset(y), y) / total
-    )

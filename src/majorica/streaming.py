@@ -12,13 +12,13 @@ import numpy.typing as npt
 from majorica.engines import ThreadEngine
 from majorica.errors import DataError
 from majorica.fitting import Fitted, Options, fit_source, make_online
-from majorica.merging import match_components, stationary_surrogate
+from majorica.merging import match_components
 from majorica.problem import Problem
 from majorica.solvers import Step, StopReason, Trace
 from majorica.solvers.online import OnlineState
 from majorica.sources.array import ArraySource
 from majorica.statistics import F64
-from majorica.surrogate import Surrogate
+from majorica.surrogate import Surrogate, stationary_surrogate
 from majorica.whitening import Whitening
 
 Array = npt.NDArray[np.floating]

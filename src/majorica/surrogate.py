@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from majorica.densities.base import Density
 from majorica.densities.table import Densities
 from majorica.kernels import Backend, kernels_for, reference
 from majorica.statistics import F64, Moments, invert, unpack_symmetric
@@ -67,3 +68,44 @@ class Surrogate:
 def flat_weights(densities: Densities) -> F64:
     """Constant majorizer weight of each sub-Gaussian row, 0 for super-Gaussian ones."""
     return np.array([0.0 if density.super_gaussian else float(density.weight(np.zeros(1))[0]) for density in densities])
+
+
+def stationary_surrogate(W: F64, covariance: F64, densities: Densities) -> Surrogate:
+    """The surrogate of independent sources that is minimal at `W`, for models whose data is gone.
+
+    In source coordinates the moments of independent sources are diagonal:
+    ``E[w_i] E[y_j^2]``, and ``E[w_i y_i^2] = 1`` at a minimum. ``E[w_i]`` is
+    that of the density itself: it weighs directions, the minimiser does not
+    depend on it.
+    """
+    p = len(W)
+    inverse = invert(W)
+    power = np.einsum("ij,jk,ik->i", W, covariance, W)
+    moments, tilts, offsets = np.empty((p, p, p)), np.zeros((p, p)), np.zeros(p)
+    means: dict[Density, tuple[float, float]] = {}
+    for i, density in enumerate(densities):
+        if density not in means:
+            means[density] = _density_means(density)
+        weight, offsets[i] = means[density]
+        if density.super_gaussian:
+            diagonal = weight * power
+            diagonal[i] = 1.0
+            moments[i] = (inverse * diagonal) @ inverse.T
+        else:
+            moments[i] = _weight_at_zero(density) * covariance
+            tilts[i] = moments[i] @ W[i] - inverse[:, i]
+    return Surrogate(moments, tilts, offsets, covariance.copy())
+
+
+def _weight_at_zero(density: Density) -> float:
+    return float(density.weight(np.zeros(1))[0])
+
+
+def _density_means(density: Density) -> tuple[float, float]:
+    """``E[w(y)]`` and ``E[r(y)]`` for y of that density, by the trapezoidal rule."""
+    y = np.linspace(0.0, 40.0, 8001)
+    mass = np.exp(-density.loss(y) + float(density.loss(np.zeros(1))[0]))
+    total = np.trapezoid(mass, y)
+    return float(np.trapezoid(mass * density.weight(y), y) / total), float(
+        np.trapezoid(mass * density.offset(y), y) / total
+    )

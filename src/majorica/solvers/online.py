@@ -12,8 +12,14 @@ import numpy.typing as npt
 from majorica.densities.table import Densities
 from majorica.kernels import Backend, kernels_for
 from majorica.solvers.base import State
-from majorica.statistics import F64, invert, unpack_symmetric
-from majorica.surrogate import Surrogate
+from majorica.solvers.shapes import Shapes, basis_means
+from majorica.statistics import F64, Statistics, invert, unpack_symmetric
+from majorica.surrogate import Surrogate, stationary_surrogate
+
+#: Mini-batches between two looks at the shapes, at least.
+REFIT_EVERY = 10
+#: Nats a shape must gain to change in a stream.
+LEAST_GAIN = 1e-3
 
 
 @dataclass
@@ -27,6 +33,9 @@ class OnlineState(State):
     visits: F64 = field(default_factory=lambda: np.empty(0))  #: mini-batches' worth of samples per statistic, (p,)
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
     turn: int = 0  #: the statistic whose turn it is
+    shapes: Shapes | None = None  #: None for fixed densities
+    means: F64 = field(default_factory=lambda: np.empty((0, 5)))  #: running means of the shapes' basis, (p, 5)
+    unfitted: int = 0  #: samples since the shapes were last looked at
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,7 @@ class Online:
             seen=seen,
             visits=np.full(p, max(1.0, seen / self.batch_size)),
             rng=rng,
+            shapes=Shapes.of(densities),
         )
 
     def update(self, state: OnlineState, Z: npt.NDArray[np.floating], *, backend: Backend = None) -> None:
@@ -101,10 +111,36 @@ class Online:
         for i in np.flatnonzero(~densities.super_gaussian).tolist():
             weight = float(densities[i].weight(np.zeros(1))[0])
             surrogate.moments[i] = weight * surrogate.covariance
-        surrogate.minimise(state.W, state.inverse, densities, iterations=self.iterations, backend=backend)
+        self._adapt(state, statistics, whole)
+        surrogate.minimise(state.W, state.inverse, state.densities, iterations=self.iterations, backend=backend)
         state.seen += b
         state.n_samples = b
         state.passes = state.seen
+
+    def _adapt(self, state: OnlineState, statistics: Statistics, rate: float) -> None:
+        """Follow the sources' distributions: running means of the shapes' basis, refitted now and then.
+
+        With hysteresis: a shape changes only if it gains `LEAST_GAIN` nats, or
+        two nats over all that the means remember if that is more. A changed
+        component's moments start again from those that make its row optimal.
+        """
+        shapes, surrogate = state.shapes, state.surrogate
+        if shapes is None or surrogate is None:
+            return
+        means = basis_means(statistics)
+        state.means = means if not len(state.means) else state.means + rate * (means - state.means)
+        state.unfitted += statistics.n
+        remembered = statistics.n / max(rate, 1e-12)
+        if state.unfitted < max(REFIT_EVERY * self.batch_size, 0.5 * remembered):
+            return
+        state.unfitted = 0
+        changed = shapes.refit_means(state.means, remembered, max(LEAST_GAIN, 2.0 / remembered)) > 0
+        if changed.any():
+            state.densities = shapes.densities()
+            fresh = stationary_surrogate(state.W, surrogate.covariance, state.densities)
+            surrogate.moments[changed] = fresh.moments[changed]
+            surrogate.tilts[changed] = fresh.tilts[changed]
+            surrogate.offsets[changed] = fresh.offsets[changed]
 
     def _learn_all(self, state: OnlineState, Z: F64, kernels: ModuleType) -> None:
         """Every statistic learns from every sample; p^3 operations a sample."""

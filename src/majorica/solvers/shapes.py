@@ -60,12 +60,14 @@ class Shapes:
         new shapes; the gradient there is still that of the old ones.
         """
         means = basis_means(statistics)
-        gains = kernels.refit(
-            means, self.slopes, self.log_normalisers, self.fine, self.allow_fine, float(statistics.n), least
-        )
+        gains = self.refit_means(means, statistics.n, least)
         statistics.loss = np.einsum("im,im->i", self.slopes, means) * statistics.n
-        self.since = 0
         return gains
+
+    def refit_means(self, means: F64, n: float, least: float) -> F64:
+        """Best shapes for basis means ``(p, 5)`` over `n` samples; returns each component's gain."""
+        self.since = 0
+        return kernels.refit(means, self.slopes, self.log_normalisers, self.fine, self.allow_fine, float(n), least)
 
     def back_off(self) -> None:
         """Wait twice as long until the next refit."""
