@@ -18,17 +18,17 @@ from majorica.solvers import Incremental
 from majorica.solvers.base import BURST
 
 
-@nb.njit(nogil=True)
+@nb.njit(nogil=True, cache=True)
 def _weight(y):
     return 1.0 / max(1.0, abs(y))
 
 
-@nb.njit(nogil=True)
+@nb.njit(nogil=True, cache=True)
 def _dual(u):
     return 0.5 * (1.0 / u - 1.0)
 
 
-@nb.njit(nogil=True)
+@nb.njit(nogil=True, cache=True)
 def _improve(A, w, c, iterations):
     """Conjugate gradient on ``A z = c`` from the best multiple of w."""
     z = w * (np.dot(c, w) / np.dot(w, np.dot(A, w)))
@@ -45,7 +45,7 @@ def _improve(A, w, c, iterations):
     return z / np.sqrt(np.dot(z, np.dot(A, z)))
 
 
-@nb.njit(nogil=True)
+@nb.njit(nogil=True, cache=True)
 def run_pass(Z, W, moments, touch, order, batch, q, iterations):
     """One pass of Algorithm 1 over white samples `Z` in the given order of mini-batches."""
     n, p = Z.shape
