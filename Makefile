@@ -40,8 +40,10 @@ lint: $(STAMP)
 
 bench: race floor
 
+# make race EEG=recording.npy IMAGES=images.npz
 race: $(STAMP)
-	$(BIN)/python -m benchmarks.race
+	$(BIN)/python -m benchmarks.race $(if $(EEG),--eeg $(EEG)) $(if $(IMAGES),--images $(IMAGES))
+	$(BIN)/python -m benchmarks.race.mixtures
 
 floor: $(STAMP)
 	$(BIN)/python -m benchmarks.floor
