@@ -72,7 +72,7 @@ def median_curve(runs: list[dict[str, Any]], x: str, measure: str, levels: list[
     if not pairs:
         return None
     start, stop = max(a[0] for a, _ in pairs), float(np.median([a[-1] for a, _ in pairs]))
-    grid = np.geomspace(start, max(stop, start * 1.001), 80)
+    grid = np.geomspace(start, max(stop, start * 1.001), 50)
     lines = [np.exp(np.interp(np.log(grid), np.log(a), np.log(np.maximum(b, 1e-300)))) for a, b in pairs]
     low, median, high = np.quantile(lines, [0.25, 0.5, 0.75], axis=0)
     return Curve(grid, median, low, high)

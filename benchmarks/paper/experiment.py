@@ -103,7 +103,8 @@ def run_one(
     took = time.perf_counter() - started
     curves = measure(recorder, data, gradient=True, loss_counts=algorithm.loss_counts)
     listed = {name: [float(v) if np.isfinite(v) else None for v in values] for name, values in curves.items()}
-    notes = {**recorder.notes, "took": took, **options}
+    n = len(data.X) if isinstance(data, Finite) else data.n
+    notes = {**recorder.notes, "took": took, "n": n, **options}
     if isinstance(data, Endless) and data.A is not None:
         notes["optimum"] = left_out_loss(laplace_optimum(data.A), data.left_out)
     return {**listed, "notes": notes}
