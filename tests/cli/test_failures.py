@@ -7,7 +7,7 @@ import os
 
 import numpy as np
 import pytest
-from program import one_line, run, samples
+from program import one_line, run, samples, without_notice
 
 from majorica import ICA
 from majorica.cli import main
@@ -30,7 +30,7 @@ def call(capfd, *arguments):
     with pytest.raises(SystemExit) as ended:
         main([str(word) for word in arguments])
     out, err = capfd.readouterr()
-    return ended.value.code, out, err
+    return ended.value.code, out, without_notice(err)
 
 
 def break_missing(path):
