@@ -37,6 +37,9 @@ def _call(command: str, arguments: dict[str, Any]) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         raise Stop(CLOSED_PIPE) from None
+    except KeyboardInterrupt:
+        say("interrupted; nothing was written")
+        raise Stop(INTERRUPTED) from None
 
 
 def _print_version(wanted: bool) -> None:
@@ -161,7 +164,6 @@ def _run(arguments: list[str]) -> int:
     except Stop as stop:
         return stop.code
     except (KeyboardInterrupt, typer.Abort):
-        say("interrupted; nothing was written")
         return INTERRUPTED
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else USAGE
