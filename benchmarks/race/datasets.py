@@ -106,26 +106,33 @@ def entries(*, quick: bool) -> list[Entry]:
     def size(n: int, small: int) -> int:
         return small if quick else n
 
+    def words(n: int) -> str:
+        return f"{n:.0e}".replace("e+0", "e")
+
     n10, n71, n20, n100 = size(1_000_000, 50_000), size(200_000, 20_000), size(100_000, 20_000), size(200_000, 20_000)
     return [
-        Entry("laplace10", f"Laplace, 10 x {n10:.0e}", lambda: laplace(10, n10), 8.0),
-        Entry("laplace71", f"Laplace, 71 x {n71:.0e}", lambda: laplace(71, n71), 8.0),
-        Entry("mixed20", f"sub- and super-Gaussian, 20 x {n20:.0e}", lambda: mixed(20, n20)),
+        Entry("laplace10", f"Laplace, 10 x {words(n10)}", lambda: laplace(10, n10), 8.0),
+        Entry("laplace71", f"Laplace, 71 x {words(n71)}", lambda: laplace(71, n71), 8.0),
+        Entry("mixed20", f"sub- and super-Gaussian, 20 x {words(n20)}", lambda: mixed(20, n20)),
         Entry("small4", "Laplace, 4 x 2000", lambda: laplace(4, 2000)),
-        Entry("patches10", f"image patches, 10 x {n10:.0e}", lambda i: image_patches(10, n10, i), uses="images"),
+        Entry("patches10", f"image patches, 10 x {words(n10)}", lambda i: image_patches(10, n10, i), uses="images"),
         Entry(
-            "patches100", f"image patches, 100 x {n100:.0e}", lambda i: image_patches(100, n100, i), 4.0, "", "images"
+            "patches100",
+            f"image patches, 100 x {words(n100)}",
+            lambda i: image_patches(100, n100, i),
+            4.0,
+            "",
+            "images",
         ),
-        Entry("eeg", f"EEG, {n100:.0e} samples at random", lambda e: recording(n100, e), 8.0, "eeg"),
+        Entry("eeg", f"EEG, {words(n100)} samples at random", lambda e: recording(n100, e), 8.0, "eeg"),
     ]
 
 
 def build(entry: Entry, folder: Path, *, eeg: Path | None, images: Path | None) -> Path:
     """Make the dataset unless it is there; returns its folder of ``.npy`` files."""
-    path = next(
-        (given for wanted, given in (("eeg", eeg), ("images", images)) if wanted in (entry.needs, entry.uses)), None
-    )
-    label = f"{entry.name}-{entry.title.split('x')[-1].strip().split()[0]}" + (f"-{path.stem}" if path else "")
+    path = {"eeg": eeg, "images": images}.get(entry.needs or entry.uses)
+    size = "".join(letter if letter.isalnum() else "-" for letter in entry.title.split(",")[1].strip())
+    label = f"{entry.name}-{size}" + (f"-{path.stem}" if path else "")
     home = folder / label
     if not (home / "done").exists():
         home.mkdir(parents=True, exist_ok=True)

@@ -73,7 +73,7 @@ def render(lines: list[dict[str, Any]], command: str) -> str:
     header = ["sources", "n", "draws", "majorica", "FastICA", "Picard-O", "over the better peer", "we alone fail"]
     rows = [
         [
-            *(line["name"], f"{line['n']:.0e}", line["draws"]),
+            *(line["name"], f"{line['n']:.0e}".replace("e+0", "e"), line["draws"]),
             *(number(value, 2) for value in line["median"]),
             *(f"{line['ratio']:.2f}", line["failures"], line["gains"], line["rises"]),
             *(number(1e3 * seconds) for seconds in line["seconds"]),
