@@ -43,6 +43,11 @@ class Options:
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
     seed: str = "None"  #: what was given as random_state, in words
 
+    @property
+    def adaptive(self) -> bool:
+        """Whether shapes are fitted to the sources."""
+        return isinstance(self.density, str) and self.density == "adaptive"
+
     def densities(self, p: int) -> Densities:
         """The densities at the start of a fit with `p` components."""
         if isinstance(self.density, str):
@@ -70,10 +75,12 @@ class Fitted:
 def make_solver(options: Options, touch: TouchFile | None = None) -> Progressive | Incremental | Batch:
     """The finite-data solver of that name; `touch` keeps the memory of the incremental one on disk."""
     if options.solver == "progressive":
-        return Progressive(tol=options.tol, adaptive=options.density == "adaptive")
-    if options.solver == "incremental":
-        return Incremental(q=options.n_updates, batch_size=options.batch_size, tol=options.tol, store=touch)
-    return Batch(tol=options.tol)
+        return Progressive(tol=options.tol, adaptive=options.adaptive)
+    if options.solver == "batch":
+        return Batch(tol=options.tol, adaptive=options.adaptive)
+    return Incremental(
+        q=options.n_updates, batch_size=options.batch_size, tol=options.tol, store=touch, adaptive=options.adaptive
+    )
 
 
 def make_online(options: Options) -> Online:
@@ -84,6 +91,7 @@ def make_online(options: Options) -> Online:
         alpha=options.alpha,
         half_life=options.half_life,
         selection="turn",
+        adaptive=options.adaptive,
     )
 
 
@@ -94,7 +102,7 @@ def start_matrix(options: Options, p: int) -> F64:
     a saddle of their likelihood.
     """
     if options.w_init is None:
-        if options.density != "adaptive":
+        if not options.adaptive:
             return np.eye(p)
         Q, R = np.linalg.qr(options.rng.standard_normal((p, p)))
         return np.asarray(Q * np.sign(np.diag(R)), dtype=np.float64)
@@ -142,7 +150,7 @@ def fit_source(
         problem = Problem(source, whitening, engine, blocks)
         start = start_matrix(options, problem.p)
         densities = options.densities(problem.p)
-        if options.density == "adaptive" and not isinstance(solver, Progressive):
+        if options.adaptive and not isinstance(solver, Progressive):
             start, densities = adaptive_start(problem, start, densities, options.rng)
         state: State = solver.init(problem, start, densities, options.rng)
         trace, seconds = Trace(), 0.0

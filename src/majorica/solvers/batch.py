@@ -39,10 +39,11 @@ class Batch:
 
     tol: float | None = None
     iterations: int = 10  #: conjugate-gradient iterations a row
+    adaptive: bool = False  #: refit piecewise shapes on the way
 
     def init(self, problem: Problem, W: F64, densities: Densities, rng: np.random.Generator) -> BatchState:
         """First E-step at the start."""
-        state = BatchState(W=W.copy(), densities=densities, n_samples=problem.n, shapes=Shapes.of(densities))
+        state = BatchState(W=W.copy(), densities=densities, n_samples=problem.n, shapes=Shapes.of(densities, adaptive=self.adaptive))
         self._majorize(problem, state)
         return state
 

@@ -72,6 +72,7 @@ class Incremental:
     selection: Selection = "greedy"
     iterations: int = 3  #: conjugate-gradient iterations a row
     store: TouchStore | None = None  #: where the memory lies if not in RAM
+    adaptive: bool = False  #: refit piecewise shapes at the end of passes
 
     def init(self, problem: Problem, W: F64, densities: Densities, rng: np.random.Generator) -> IncrementalState:
         """All majorizers touch at 0, a valid bound whose moments are ``w(0) C``."""
@@ -92,7 +93,7 @@ class Incremental:
             touch=None if full else self._allocate((n, p)),
             ledger=np.zeros((blocks, p, p)) if full else None,
             rng=rng,
-            shapes=Shapes.of(densities),
+            shapes=Shapes.of(densities, adaptive=self.adaptive),
         )
         assert state.surrogate is not None
         state.loss = state.surrogate.value(state.W, densities)

@@ -55,6 +55,7 @@ class Online:
     half_life: float | None = None
     iterations: int = 3
     selection: Literal["random", "turn"] = "random"
+    adaptive: bool = False  #: refit piecewise shapes as the stream goes on
 
     def init(
         self, W: F64, densities: Densities, surrogate: Surrogate, seen: int, rng: np.random.Generator
@@ -70,7 +71,7 @@ class Online:
             seen=seen,
             visits=np.full(p, max(1.0, seen / self.batch_size)),
             rng=rng,
-            shapes=Shapes.of(densities),
+            shapes=Shapes.of(densities, adaptive=self.adaptive),
         )
 
     def update(self, state: OnlineState, Z: npt.NDArray[np.floating], *, backend: Backend = None) -> None:

@@ -37,9 +37,9 @@ class Shapes:
         return cls(np.ones((p, 5)), np.full(p, GAUSSIAN_LOG_NORMALISER), np.zeros(p, np.bool_))
 
     @classmethod
-    def of(cls, densities: Densities) -> Shapes | None:
-        """The shapes of adaptive densities, None if they are of another kind."""
-        if not (densities.codes == PIECEWISE).all():
+    def of(cls, densities: Densities, *, adaptive: bool) -> Shapes | None:
+        """The shapes of densities to adapt, None if they are to stay as they are."""
+        if not (adaptive and (densities.codes == PIECEWISE).all()):
             return None
         slopes = np.ascontiguousarray(densities.shapes[:, :5])
         return cls(slopes, densities.log_normalisers.copy(), _is_fine(slopes), allow_fine=True)
