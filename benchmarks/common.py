@@ -60,6 +60,15 @@ class Store:
         path = self._path(key)
         return json.loads(path.read_text())["result"] if path.exists() else None
 
+    def newest(self, key: dict[str, Any], *, whatever: str) -> Any:
+        """The newest stored result of `key`, whatever its entry `whatever`; None if there is none."""
+        found = []
+        for path in self.folder.glob(f"{self._label(key)}-*.json"):
+            stored = json.loads(path.read_text())
+            if {**stored["key"], whatever: key[whatever]} == key:
+                found.append((path.stat().st_mtime, stored["result"]))
+        return max(found, key=lambda item: item[0])[1] if found else None
+
     def put(self, key: dict[str, Any], result: Any) -> None:
         """Store a result, whole or not at all."""
         path = self._path(key)
@@ -70,8 +79,11 @@ class Store:
 
     def _path(self, key: dict[str, Any]) -> Path:
         digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:12]
-        label = "-".join(str(key[name]) for name in ("data", "method") if name in key)
-        return self.folder / f"{label}-{digest}.json"
+        return self.folder / f"{self._label(key)}-{digest}.json"
+
+    @staticmethod
+    def _label(key: dict[str, Any]) -> str:
+        return "-".join(str(key[name]) for name in ("data", "method") if name in key)
 
 
 def run_child(

@@ -27,11 +27,14 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, default=240.0, help="seconds a process")
     parser.add_argument("--no-curves", action="store_true", help="end points only, no loss against time")
     parser.add_argument("--fresh", action="store_true", help="ignore stored results")
-    parser.add_argument("--render", action="store_true", help="only print and write what is stored")
+    parser.add_argument(
+        "--render", action="store_true", help="only print and write the newest stored runs, whichever code made them"
+    )
     parser.add_argument("--results", type=Path, default=ROOT / "results" / "race")
     asked = parser.parse_args()
     race = Race(asked.results, quick=asked.quick, eeg=asked.eeg, images=asked.images, repeats=asked.repeats)
     race.timeout = 60.0 if asked.quick and asked.timeout == 240.0 else asked.timeout
+    race.newest = asked.render
     if not asked.render:
         race.run(asked.only, asked.methods, fresh=asked.fresh, curves=not asked.no_curves)
     command = (

@@ -9,6 +9,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from benchmarks.race.methods import BY_NAME
 
@@ -49,6 +50,9 @@ def draw(curves: dict[str, list[dict[str, Any]]], title: str, path: Path) -> Non
         )
     axes.axhline(1e-3, color="#888888", linewidth=0.7)
     axes.set(xlabel="time (s)", ylabel="left-out loss above the best (nats a component)", title=title)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.grid(color="#dddddd", linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -76,8 +76,8 @@ def result_table(results: dict[str, Any]) -> str:
             continue
         quality = [f"{run['adaptive']:.5f}", f"{run['huber']:.5f}", number(run["amari"])]
         seconds = [number(run["first"]), number(run["later"])]
-        rows.append([BY_NAME[name].title, *seconds, f"{run['passes']:.1f}", *quality, number(run["memory"], 2)])
-    return table([*header, "memory over the data"], rows)
+        rows.append([BY_NAME[name].title, *seconds, f"{run['passes']:.1f}", *quality, f"{run['memory']:.0f}"])
+    return table([*header, "memory over the data (MB)"], rows)
 
 
 def draw_all(race: Race, found: dict[str, Any], folder: Any) -> set[str]:

@@ -29,6 +29,7 @@ class Race:
     images: Path | None = None
     repeats: int = 2
     timeout: float = 240.0
+    newest: bool = False  #: gather the newest stored runs, whichever code or library made them
 
     def __post_init__(self) -> None:
         self.home = self.results / ("quick" if self.quick else "full")
@@ -87,12 +88,15 @@ class Race:
             **what,
         }
 
+    def _stored(self, key: dict[str, Any]) -> dict[str, Any] | None:
+        return self.store.newest(key, whatever="by") if self.newest else self.store.find(key)
+
     def summary(self, name: str) -> dict[str, dict[str, Any]]:
         """For each method that ran on dataset `name`: best seconds of all its processes, quality of the median one."""
         return {m.name: found for m in METHODS if (found := self._gather(self.entries[name], m)) is not None}
 
     def _gather(self, entry: Entry, method: Method) -> dict[str, Any] | None:
-        runs = [self.store.find(self.key(entry, method, repeat=repeat)) for repeat in range(self.repeats)]
+        runs = [self._stored(self.key(entry, method, repeat=repeat)) for repeat in range(self.repeats)]
         found = [run for run in runs if run is not None]
         good = [run for run in found if "failed" not in run]
         if not found:
@@ -106,8 +110,8 @@ class Race:
             **{name: middle[name] for name in ("huber", "adaptive", "amari", "passes")},
             "first": first,
             "later": min([*later, first]),
-            "memory": max(run["memory"] for run in good) / middle["data"],
-            "curve": (self.store.find(self.key(entry, method, curve=True)) or {}).get("points", []),
+            "memory": max(run["memory"] for run in good) / 2**20,
+            "curve": (self._stored(self.key(entry, method, curve=True)) or {}).get("points", []),
         }
 
 

@@ -119,6 +119,8 @@ def test_store_finds_what_it_was_given(tmp_path):
     assert store.find(key) is None
     store.put(key, {"x": 1})
     assert store.find(dict(reversed(key.items()))) == {"x": 1}
+    assert store.newest({**key, "repeat": 9}, whatever="repeat") == {"x": 1}
+    assert store.newest({**key, "method": "c"}, whatever="repeat") is None
 
 
 def test_child_that_takes_too_long_says_so():
