@@ -75,8 +75,9 @@ def run_pass(Z, W, moments, touch, order, batch, q, iterations):
 def make_pair(
     X: np.ndarray, *, q: int = 2, batch: int = 1000
 ) -> tuple[Callable[[], np.ndarray], Callable[[], np.ndarray]]:
-    """The solver and the transcription, each a call that makes one more pass and gives its `W`."""
-    problem = make_problem(X, 1)
+    """The solver and the transcription on a mixture of `X`, each a call that makes one more pass and gives its `W`."""
+    mixing = np.random.default_rng(1).normal(size=(X.shape[1], X.shape[1]))
+    problem = make_problem(np.ascontiguousarray(X @ mixing), 1)
     p, n = problem.p, problem.n
     solver = Incremental(q=q, batch_size=batch, tol=0)
     state = solver.init(problem, np.eye(p), Densities.same(Huber(), p), np.random.default_rng(0))
