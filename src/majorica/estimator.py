@@ -71,10 +71,12 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         (incremental) or 1 (online).
     tol : float, optional
         Stop when no entry of the relative gradient over all data exceeds
-        `tol`; by default at the statistical floor, a tenth of that
-        gradient's own sampling error. 0 runs all passes.
+        `tol`. By default at the statistical floor: when what is left to gain
+        is a small share of ``n_components**2 / (2 n_samples)``, the error
+        that sampling leaves in the loss anyway. 0 runs all passes.
     w_init : array (n_components, n_components), optional
-        Start, in whitened coordinates; the identity by default.
+        Start, in whitened coordinates; by default the identity, or a random
+        rotation for adaptive densities.
     random_state : int, Generator, RandomState or None
         Seed of the order in which samples are visited.
     n_jobs : int, optional

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -44,6 +45,9 @@ def plain(value: Any) -> Any:
 def spoken_warnings(*, quiet: bool) -> Iterator[None]:
     """Warnings as one line each on stderr, or not at all; those of other libraries never."""
     from majorica.errors import MajoricaWarning
+
+    if quiet:
+        os.environ["MAJORICA_QUIET"] = "1"
 
     def show(message: Warning | str, category: type[Warning], *rest: Any, **named: Any) -> None:
         own = issubclass(category, MajoricaWarning) or category.__name__ == "ConvergenceWarning"

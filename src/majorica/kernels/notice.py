@@ -1,7 +1,11 @@
-"""One line on stderr when kernels are compiled for the first time, so that nobody wonders about the wait."""
+"""One line on stderr when kernels are compiled for the first time, so that nobody wonders about the wait.
+
+The environment variable ``MAJORICA_QUIET`` keeps it silent.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -16,7 +20,7 @@ class _Notice(event.Listener):  # type: ignore[misc]
 
     def on_start(self, event: Any) -> None:
         module = getattr(getattr(event.data.get("dispatcher"), "py_func", None), "__module__", "")
-        if not self.given and module.startswith("majorica."):
+        if not self.given and module.startswith("majorica.") and not os.environ.get("MAJORICA_QUIET"):
             self.given = True
             print("majorica: compiling its kernels, once on this machine (about 10 s) ...", file=sys.stderr)
 

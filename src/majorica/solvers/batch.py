@@ -43,7 +43,8 @@ class Batch:
 
     def init(self, problem: Problem, W: F64, densities: Densities, rng: np.random.Generator) -> BatchState:
         """First E-step at the start."""
-        state = BatchState(W=W.copy(), densities=densities, n_samples=problem.n, shapes=Shapes.of(densities, adaptive=self.adaptive))
+        shapes = Shapes.of(densities, adaptive=self.adaptive)
+        state = BatchState(W=W.copy(), densities=densities, n_samples=problem.n, shapes=shapes)
         self._majorize(problem, state)
         return state
 
