@@ -34,7 +34,7 @@ def majorica(X: np.ndarray, seed: int, max_iter: int | None = None, callback: An
 
     model = ICA(random_state=seed, max_iter=max_iter, callbacks=callback, **options).fit(X)
     passes = float(model.trace_["passes"][-1]) if len(model.trace_) else 0.0
-    return Fit(model.components_, passes / (len(X) if options.get("solver") == "online" else 1))
+    return Fit(model.components_, passes)
 
 
 def fastica(X: np.ndarray, seed: int, max_iter: int | None = None) -> Fit:
