@@ -16,7 +16,7 @@ from majorica.densities import Piecewise
 from majorica.densities.piecewise import KNOTS
 from majorica.densities.table import Densities
 from majorica.kernels import compiled, reference, shapes
-from majorica.solvers.rotations import rotate_pairs, suspicious_pairs
+from majorica.solvers.rotations import rotate_pairs, square_correlations, suspicious_pairs
 from majorica.solvers.shapes import Shapes, basis_means
 
 BOX = [(shapes.SLOPE_MIN, shapes.SLOPE_MAX)] * 4 + [(shapes.TAIL_MIN, shapes.SLOPE_MAX)]
@@ -261,7 +261,7 @@ def test_rotations_leave_the_saddle_and_lower_the_loss(kind: str) -> None:
     Z, W, state = S @ turn.T, np.eye(3), Shapes.gaussian(3)
     state.refit(passed(Z, state.densities()), 0.0)
     before, _ = define_loss(W, Z, state.densities())
-    assert (0, 1) in suspicious_pairs(Z, 6)
+    assert (0, 1) in suspicious_pairs(np.ascontiguousarray(Z.T), 6)
     assert rotate_pairs(Z, W, state) >= 1
     after, _ = define_loss(W, Z, state.densities())
     assert after < before - 1 / n
@@ -313,3 +313,19 @@ def test_kernels_for_any_slopes(slopes: list, n: int, dtype: type, seed: int) ->
         got, wanted = (kernels.row_moments(X, mean, K, W[i], density) for kernels in (compiled, reference))
         np.testing.assert_allclose(got.packed, wanted.packed, rtol=0, atol=tolerance)
         np.testing.assert_allclose(got.tilts, wanted.tilts, rtol=0, atol=tolerance)
+
+
+def test_small_kernels_equal_their_twins() -> None:
+    rng = np.random.default_rng(0)
+    slopes = rng.uniform(-2, 4, size=(40, 5))
+    slopes[:, -1] = np.abs(slopes[:, -1]) + 0.1
+    slopes[:10] = -np.sort(-np.abs(slopes[:10]), axis=1)
+    twin = Densities.piecewise(slopes, np.zeros(40))
+    table, heavy = shapes.shape_table(slopes)
+    np.testing.assert_array_equal(table, twin.shapes)
+    np.testing.assert_array_equal(heavy, twin.super_gaussian)
+    assert 10 <= heavy.sum() < 40
+    for p, m in ((1, 2), (3, 1000)):
+        Y = rng.laplace(size=(p, m))
+        np.testing.assert_allclose(shapes.square_correlations(Y), square_correlations(Y), atol=1e-12)
+        np.testing.assert_allclose(shapes.sample_means(Y[0]), shapes.basis(np.abs(Y[0])).mean(axis=1), rtol=1e-12)

@@ -89,7 +89,6 @@ def test_mixed_columns_have_one_dtype():
         ([np.ones((3, 2)), iter([])], DataTypeError, "array of numbers|real numbers"),
         (np.ma.masked_less(np.eye(3), 1), DataTypeError, "Masked"),
         (dask.delayed(np.ones)((3, 2)), DataTypeError, "from_delayed"),
-        ([dask.delayed(np.ones)((3, 2))], DataTypeError, "array of numbers|real numbers"),
     ],
 )
 def test_named_errors(x, error, message):

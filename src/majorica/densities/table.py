@@ -27,15 +27,23 @@ class Densities:
     @classmethod
     def piecewise(cls, slopes: npt.NDArray[np.float64], log_normalisers: npt.NDArray[np.float64]) -> Densities:
         """Adaptive densities from their slopes ``(p, 5)`` and log normalisers, ready for the kernels at once."""
-        self = cls.__new__(cls)
         intercepts = -np.cumsum(np.diff(slopes, axis=1) * KNOTS, axis=1)
-        heavy = (intercepts >= 0).all(axis=1)
+        heavy = np.asarray((intercepts >= 0).all(axis=1))
         flat = np.where(heavy, 0.0, slopes.max(axis=1))
+        return cls.from_table(np.column_stack([slopes, flat]), heavy, log_normalisers.copy())
+
+    @classmethod
+    def from_table(
+        cls,
+        shapes: npt.NDArray[np.float64],
+        super_gaussian: npt.NDArray[np.bool_],
+        log_normalisers: npt.NDArray[np.float64],
+    ) -> Densities:
+        """Piecewise densities from the numbers kernels read; the arrays are kept, not copied."""
+        self = cls.__new__(cls)
+        codes = np.full(len(shapes), PIECEWISE, np.int64)
         self.__dict__.update(
-            codes=np.full(len(slopes), PIECEWISE, np.int64),
-            shapes=np.column_stack([slopes, flat]),
-            super_gaussian=heavy,
-            log_normalisers=log_normalisers.copy(),
+            codes=codes, shapes=shapes, super_gaussian=super_gaussian, log_normalisers=log_normalisers, compiled=True
         )
         return self
 

@@ -214,3 +214,71 @@ def refit(T, slopes, log_normalisers, fine, allow_fine, n, least):
             log_normalisers[i] = log_z
             fine[i] = is_fine
     return gains
+
+
+@nb.njit(nogil=True, cache=True, fastmath=FAST)
+def sample_means(y):
+    """Means of the five basis functions over one source's samples. Twin: ``basis(abs(y)).mean(axis=1)``."""
+    q0, q1, q2, q3, q4 = 0.0, 0.0, 0.0, 0.0, 0.0
+    for t in range(y.size):
+        size = abs(y[t])
+        t1, t2, t3, t4 = max(size - _D1, 0.0), max(size - _D2, 0.0), max(size - _D3, 0.0), max(size - _D4, 0.0)
+        q0 += size * size
+        q1 += t1 * t1
+        q2 += t2 * t2
+        q3 += t3 * t3
+        q4 += t4 * t4
+    half = 0.5 / y.size
+    return np.array([half * (q0 - q1), half * (q1 - q2), half * (q2 - q3), half * (q3 - q4), half * q4])
+
+
+@nb.njit(nogil=True, cache=True)
+def shape_table(slopes):
+    """What kernels read of piecewise densities: slopes and constant weight ``(p, 6)``, and which are super-Gaussian.
+
+    Twin: :meth:`majorica.densities.table.Densities.piecewise`.
+    """
+    p = slopes.shape[0]
+    table = np.empty((p, 6))
+    heavy = np.empty(p, np.bool_)
+    for i in range(p):
+        intercept, largest, falls = 0.0, slopes[i, 0], True
+        table[i, 0] = slopes[i, 0]
+        for m in range(1, 5):
+            intercept -= (slopes[i, m] - slopes[i, m - 1]) * KNOTS[m - 1]
+            falls = falls and intercept >= 0
+            largest = max(largest, slopes[i, m])
+            table[i, m] = slopes[i, m]
+        table[i, 5] = 0.0 if falls else largest
+        heavy[i] = falls
+    return table, heavy
+
+
+@nb.njit(nogil=True, cache=True)
+def square_correlations(Y):
+    """Correlations ``(p, p)`` of the sources' clipped squares, ``min(abs(y) / sd, 2.5)^2``; `Y` is ``(p, m)``.
+
+    Twin: :func:`majorica.solvers.rotations.square_correlations`.
+    """
+    p, m = Y.shape
+    Q = np.empty((p, m))
+    for i in range(p):
+        mean = Y[i].mean()
+        spread = 0.0
+        for t in range(m):
+            spread += (Y[i, t] - mean) ** 2
+        scale = 1 / math.sqrt(spread / m)
+        total = 0.0
+        for t in range(m):
+            size = min(abs(Y[i, t]) * scale, 2.5)
+            Q[i, t] = size * size
+            total += Q[i, t]
+        total /= m
+        norm = 0.0
+        for t in range(m):
+            Q[i, t] -= total
+            norm += Q[i, t] * Q[i, t]
+        norm = 1 / (math.sqrt(norm) + 1e-300)
+        for t in range(m):
+            Q[i, t] *= norm
+    return np.dot(Q, Q.T)

@@ -30,11 +30,23 @@ def model_classes() -> dict[str, type]:
     from majorica.fitting import Fitted
     from majorica.solvers.base import StopReason, Trace
     from majorica.solvers.online import OnlineState
+    from majorica.solvers.shapes import Shapes
     from majorica.streaming import Drift, StreamFit, ThinningTrace
     from majorica.surrogate import Surrogate
     from majorica.whitening import Whitening
 
-    kinds: list[type] = [Fitted, StopReason, Trace, OnlineState, Drift, StreamFit, ThinningTrace, Surrogate, Whitening]
+    kinds: list[type] = [
+        Fitted,
+        StopReason,
+        Trace,
+        OnlineState,
+        Shapes,
+        Drift,
+        StreamFit,
+        ThinningTrace,
+        Surrogate,
+        Whitening,
+    ]
     kinds += [Clipped, Huber, LogCosh, Student, TwoGaussian]
     kinds += [kind for kind in _density_kinds(Density) if kind not in kinds]
     return {kind.__name__: kind for kind in kinds}

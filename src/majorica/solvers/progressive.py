@@ -85,7 +85,7 @@ class Progressive:
             self._finish_level(problem, state)
             return
         state.gains.append(gain)
-        if state.shapes is not None and state.shapes.due:
+        if state.shapes is not None and state.shapes.due and not self._settled(state):
             state.shapes.back_off()
             if self._refit_in_passing(state) > gain:
                 state.memory.clear()
@@ -115,6 +115,10 @@ class Progressive:
         recent = state.gains[-8:]
         slow = len(recent) == 8 and gain > 0.1 * recent[0]
         return gain < (self.accuracy if slow else self.fast) * floor
+
+    def _settled(self, state: ProgressiveState) -> bool:
+        """Whether shapes stay put between finishes, so that a `tol` of any size can be reached."""
+        return state.levels.last and self.tol is not None and len(state.gains) > 40
 
     def _floor(self, problem: Problem, state: ProgressiveState) -> float:
         """The statistical floor of the loss, p^2 / (2 n), less on smaller levels, which are solved more tightly."""

@@ -13,15 +13,20 @@ ANGLES = (np.pi / 8, np.pi / 4, 3 * np.pi / 8)
 SUSPICIOUS = 3.0
 
 
+def square_correlations(Y: F64) -> F64:
+    """Correlations of the sources' clipped squares, ``(p, p)``; `Y` is ``(p, m)``. The compiled twin's definition."""
+    squares = np.minimum(np.abs(Y) / Y.std(axis=1, keepdims=True), 2.5) ** 2
+    squares -= squares.mean(axis=1, keepdims=True)
+    squares /= np.linalg.norm(squares, axis=1, keepdims=True) + 1e-300
+    return squares @ squares.T
+
+
 def suspicious_pairs(Y: F64, limit: int) -> list[tuple[int, int]]:
-    """Pairs of components whose clipped squares are most correlated; `Y` is ``(m, p)``."""
-    squares = np.minimum(np.abs(Y) / Y.std(axis=0), 2.5) ** 2
-    squares -= squares.mean(axis=0)
-    squares /= np.linalg.norm(squares, axis=0) + 1e-300
-    score = np.abs(squares.T @ squares) * np.sqrt(len(Y))
-    first, second = np.triu_indices(Y.shape[1], 1)
+    """Pairs of components whose clipped squares are most correlated; `Y` is ``(p, m)``."""
+    score = np.abs(np.triu(kernels.square_correlations(Y), 1)) * np.sqrt(Y.shape[1])
+    first, second = np.nonzero(score > SUSPICIOUS)
     order = np.argsort(-score[first, second], kind="stable")[:limit]
-    return [(int(first[o]), int(second[o])) for o in order if score[first[o], second[o]] > SUSPICIOUS]
+    return [(int(first[o]), int(second[o])) for o in order]
 
 
 def rotate_pairs(Z: F64, W: F64, shapes: Shapes) -> int:
@@ -30,21 +35,21 @@ def rotate_pairs(Z: F64, W: F64, shapes: Shapes) -> int:
     Each trial refits both shapes; the best one is kept if the loss falls by
     more than 1/m. Returns how many pairs were rotated.
     """
-    m = len(Z)
-    Y = Z @ W.T
+    sources = W @ Z.T
+    m = sources.shape[1]
     rotated = 0
-    for i, j in suspicious_pairs(Y, limit=2 * len(W)):
-        before = _loss(Y[:, i], shapes, i) + _loss(Y[:, j], shapes, j)
+    for i, j in suspicious_pairs(sources, limit=2 * len(W)):
+        before = _loss(sources[i], shapes, i) + _loss(sources[j], shapes, j)
         best, found = before - 1.0 / m, None
-        pair = Y[:, [i, j]]
-        deviation = np.sqrt((pair**2).mean(axis=0))
+        pair = sources[[i, j]]
+        deviation = np.sqrt(np.einsum("it,it->i", pair, pair) / m)
         for angle in ANGLES:
             c, s = np.cos(angle), np.sin(angle)
             turn = np.array([[c, s], [-s, c]]) / deviation
-            turned = pair @ turn.T
-            scale = np.sqrt((turned**2).mean(axis=0))
-            turn, turned = turn / scale[:, None], turned / scale
-            fits = [_fit(turned[:, side], shapes.allow_fine) for side in (0, 1)]
+            turned = turn @ pair
+            scale = np.sqrt(np.einsum("it,it->i", turned, turned) / m)
+            turn, turned = turn / scale[:, None], turned / scale[:, None]
+            fits = [_fit(turned[side], shapes.allow_fine) for side in (0, 1)]
             loss = fits[0][1] + fits[1][1] - np.log(abs(np.linalg.det(turn)))
             if loss < best:
                 best, found = loss, (turn, turned, fits)
@@ -52,7 +57,7 @@ def rotate_pairs(Z: F64, W: F64, shapes: Shapes) -> int:
             continue
         turn, turned, fits = found
         W[[i, j]] = turn @ W[[i, j]]
-        Y[:, [i, j]] = turned
+        sources[[i, j]] = turned
         for row, (slopes, _, log_normaliser, fine) in zip((i, j), fits, strict=True):
             shapes.slopes[row], shapes.log_normalisers[row], shapes.fine[row] = slopes, log_normaliser, fine
         rotated += 1
@@ -60,9 +65,8 @@ def rotate_pairs(Z: F64, W: F64, shapes: Shapes) -> int:
 
 
 def _loss(y: F64, shapes: Shapes, i: int) -> float:
-    return float(shapes.slopes[i] @ kernels.basis(np.abs(y)).mean(axis=1) + shapes.log_normalisers[i])
+    return float(shapes.slopes[i] @ kernels.sample_means(y) + shapes.log_normalisers[i])
 
 
 def _fit(y: F64, allow_fine: bool) -> tuple[F64, float, float, bool]:
-    means = kernels.basis(np.abs(y)).mean(axis=1)
-    return kernels.best_shape(means, np.ones(5), False, allow_fine, float(len(y)), 1e-3 / len(y))
+    return kernels.best_shape(kernels.sample_means(y), np.ones(5), False, allow_fine, float(len(y)), 1e-3 / len(y))

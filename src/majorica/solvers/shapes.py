@@ -51,7 +51,8 @@ class Shapes:
 
     def densities(self) -> Densities:
         """The densities as the kernels read them."""
-        return Densities.piecewise(self.slopes, self.log_normalisers)
+        table, heavy = kernels.shape_table(self.slopes)
+        return Densities.from_table(table, heavy, self.log_normalisers.copy())
 
     def refit(self, statistics: Statistics, least: float) -> F64:
         """Best shapes for the samples behind `statistics`; a component changes if it gains over `least` nats.
