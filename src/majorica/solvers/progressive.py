@@ -13,14 +13,14 @@ from majorica.problem import Problem
 from majorica.solvers.base import State, StopReason
 from majorica.solvers.levels import Levels
 from majorica.solvers.quasinewton import FLOOR, Memory
-from majorica.solvers.rotations import rotate_pairs
+from majorica.solvers.rotations import rescale_rows, rotate_pairs
 from majorica.solvers.shapes import Shapes
 from majorica.statistics import F64, Statistics, invert, unpack_symmetric
 
 #: Largest relative step, in spectral norm: keeps I + step invertible, so log|det W| never jumps sign.
 LONGEST_STEP = 0.5
 #: Steps after which a level hands over to the next, where a step does four times as much.
-LONGEST_LEVEL = 60
+LONGEST_LEVEL = 80
 #: Rotations of pairs are tried on at most this many samples.
 ROTATION_SAMPLES = 50_000
 
@@ -34,7 +34,8 @@ class ProgressiveState(State):
     relative: F64 = field(default_factory=lambda: np.empty((0, 0)))  #: relative gradient
     upper: F64 = field(default_factory=lambda: np.empty((0, 0)))  #: block Hessian
     memory: Memory = field(default_factory=Memory)
-    gains: list[float] = field(default_factory=list)  #: predicted gains of this level's steps
+    gains: list[float] = field(default_factory=list)  #: predicted gains of this level's steps, since the last rotation
+    steps_here: int = 0  #: steps on this level
     shapes: Shapes | None = None  #: None for fixed densities
     rotated: bool = False  #: pairs were checked on this level
     stale: bool = False  #: shapes changed since `relative` was computed
@@ -85,9 +86,10 @@ class Progressive:
             self._finish_level(problem, state)
             return
         state.gains.append(gain)
+        state.steps_here += 1
         if state.shapes is not None and state.shapes.due and not self._settled(state):
             state.shapes.back_off()
-            if self._refit_in_passing(state) > gain:
+            if self._refit_in_passing(state, 0.005 / state.n_samples) > gain:
                 state.memory.clear()
         if self._line_search(problem, state, direction):
             return
@@ -111,14 +113,14 @@ class Progressive:
             return state.gradient <= self.tol
         floor = self._floor(problem, state)
         if not state.levels.last:
-            return gain < self.accuracy * floor or len(state.gains) >= LONGEST_LEVEL
+            return gain < self.accuracy * floor or state.steps_here >= LONGEST_LEVEL
         recent = state.gains[-8:]
         slow = len(recent) == 8 and gain > 0.1 * recent[0]
         return gain < (self.accuracy if slow else self.fast) * floor
 
     def _settled(self, state: ProgressiveState) -> bool:
         """Whether shapes stay put between finishes, so that a `tol` of any size can be reached."""
-        return state.levels.last and self.tol is not None and len(state.gains) > 40
+        return state.levels.last and self.tol is not None and state.steps_here > 40
 
     def _floor(self, problem: Problem, state: ProgressiveState) -> float:
         """The statistical floor of the loss, p^2 / (2 n), less on smaller levels, which are solved more tightly."""
@@ -151,6 +153,7 @@ class Progressive:
             return
         state.levels.grow()
         state.gains.clear()
+        state.steps_here = 0
         state.rotated = False
         self._evaluate_here(problem, state)
 
@@ -197,15 +200,15 @@ class Progressive:
             length = float(np.clip(best, 0.1 * length, 0.5 * length))
         return False
 
-    def _refit_in_passing(self, state: ProgressiveState) -> float:
-        """Refit the shapes without a pass of its own; returns the gain.
+    def _refit_in_passing(self, state: ProgressiveState, least: float) -> float:
+        """Refit the shapes that gain over `least`, without a pass of its own; returns the gain.
 
         The loss at the new shapes is exact, the gradient is still that of the
         old ones.
         """
         assert state.shapes is not None
         assert state.statistics is not None
-        gains = state.shapes.refit(state.statistics, 0.005 / state.n_samples)
+        gains = state.shapes.refit(state.statistics, least)
         if gains.any():
             state.densities = state.shapes.densities()
             state.loss = loss_of(state.W, state.statistics, state.densities)
@@ -214,10 +217,15 @@ class Progressive:
 
     def _refit(self, problem: Problem, state: ProgressiveState) -> bool:
         """Refit the shapes and look again; False if what that gained is below the floor."""
-        small = self._refit_in_passing(state) <= self.accuracy * self._floor(problem, state)
-        promised = self.tol is not None and state.levels.last and state.stale  # tol is for the gradient of these shapes
-        if small and not promised:
+        enough = self.accuracy * self._floor(problem, state)
+        promised = self.tol is not None and state.levels.last  # tol is for the gradient at the shapes that stay
+        gain = self._refit_in_passing(state, enough / problem.p if promised else 0.005 / state.n_samples)
+        if gain <= enough and not (promised and state.stale):
             return False
+        if gain > enough and state.gains and state.levels.last and state.n_samples <= ROTATION_SAMPLES:
+            assert state.shapes is not None
+            rescale_rows(state.levels.whitened(problem), state.W, state.shapes)
+            state.densities = state.shapes.densities()
         state.memory.clear()
         self._evaluate_here(problem, state)
         return True
