@@ -18,12 +18,14 @@ from itertools import pairwise
 import numba as nb
 import numpy as np
 
-from majorica.densities.piecewise import KNOTS
+from majorica.densities.piecewise import KNOTS, Piecewise
 from majorica.kernels.elementwise import FAST
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
 INLINED_DIGEST = "01e29070b4416a14"
 SLOPE_MIN, SLOPE_MAX, TAIL_MIN = -30.0, 60.0, 1e-3
+#: A fit of slopes ends when what is left is below this over n: far below what n samples can tell.
+FIT_TOLERANCE = 0.02
 #: Nats a source must gain for each extra slope, times log n / n, to leave the coarse family.
 GATE = 0.75
 
@@ -57,6 +59,12 @@ _TAIL_NODES, _TAIL_WEIGHTS = np.polynomial.legendre.leggauss(64)
 _TAIL_LOG_WEIGHTS = np.log(_TAIL_WEIGHTS)
 TIED = np.ascontiguousarray(_tied())
 FREE = np.eye(5)
+#: Coarse shapes (centre, tail) to start a fit from, with their slopes and log normalisers.
+_STARTS = np.array(
+    [[1.4, 0.6], [1.8, 0.1], [2.5, 0.01], [5.0, 0.01], [0.3, 1.6], [-1.0, 4.0], [-5.0, 15.0], [-19.0, 50.0]]
+)
+_START_SLOPES = np.ascontiguousarray(_STARTS @ TIED)
+_START_LOG_Z = np.array([Piecewise(tuple(float(k) for k in slopes)).log_normaliser for slopes in _START_SLOPES])
 _D1, _D2, _D3, _D4 = (float(knot) for knot in KNOTS)
 
 
@@ -188,6 +196,13 @@ def best_shape(t, slopes, fine, allow_fine, n, tolerance):
         k, value, log_z = fit_slopes(t, FREE, slopes.copy(), tolerance)
         return k, value, log_z, True
     start = np.array([slopes[0], slopes[4]])
+    if abs(start[0] - start[1]) < 0.2:  # near the Gaussian: the best of a few shapes is nearer
+        best = 0.5 * math.log(2 * math.pi) + t.sum()
+        for a in range(_START_LOG_Z.size):
+            value = np.dot(_START_SLOPES[a], t) + _START_LOG_Z[a]
+            if value < best:
+                best = value
+                start[:] = _STARTS[a]
     k, value, log_z = fit_slopes(t, TIED, start, tolerance)
     gate = GATE * math.log(n) * 3 / n
     if allow_fine and promised_gain(t, k) > 0.5 * gate:
@@ -207,7 +222,7 @@ def refit(T, slopes, log_normalisers, fine, allow_fine, n, least):
     gains = np.zeros(p)
     for i in range(p):
         before = np.dot(slopes[i], T[i]) + log_normalisers[i]
-        k, value, log_z, is_fine = best_shape(T[i], slopes[i], fine[i], allow_fine, n, 1e-3 / n)
+        k, value, log_z, is_fine = best_shape(T[i], slopes[i], fine[i], allow_fine, n, FIT_TOLERANCE / n)
         if before - value > least:
             gains[i] = before - value
             slopes[i] = k
@@ -293,7 +308,7 @@ def best_scale(y, slopes, fine, allow_fine):
     whether the shape is a fine one; the loss counts ``-log(scale)``.
     """
     n = float(y.size)
-    k, value, log_z, is_fine = best_shape(sample_means(y), slopes, fine, allow_fine, n, 1e-3 / n)
+    k, value, log_z, is_fine = best_shape(sample_means(y), slopes, fine, allow_fine, n, FIT_TOLERANCE / n)
     scale, step = 1.0, 0.5
     while step > 0.02:
         moved = False
@@ -301,7 +316,9 @@ def best_scale(y, slopes, fine, allow_fine):
             trial = scale * math.exp(sign * step)
             if not 0.05 < trial < 20:
                 continue
-            k1, value1, log_z1, fine1 = best_shape(sample_means(trial * y), k, is_fine, allow_fine, n, 1e-3 / n)
+            k1, value1, log_z1, fine1 = best_shape(
+                sample_means(trial * y), k, is_fine, allow_fine, n, FIT_TOLERANCE / n
+            )
             value1 -= math.log(trial)
             if value1 < value - 0.1 / n:
                 scale, k, value, log_z, is_fine, moved = trial, k1, value1, log_z1, fine1, True

@@ -120,21 +120,26 @@ def _run_shared(
     assert state.surrogate is not None
     surrogate, densities = state.surrogate, state.densities
     b, p, k = len(X), problem.p, problem.whitening.k
-    Z, Y, chosen = np.empty((b, k), X.dtype), np.empty((p, b), X.dtype), np.empty((p, b), np.bool_)
+    Z, where, values = np.empty((b, k), X.dtype), np.empty((b, q), np.int32), np.empty((b, q), np.float32)
+    bounds, rows, new = np.empty(p + 1, np.intp), np.empty(b * q, np.intp), np.empty(b * q, np.float32)
     mean, K = problem.whitening.mean.astype(X.dtype), np.ascontiguousarray(problem.whitening.matrix, X.dtype)
     formulas = (densities.codes, densities.shapes)
     tiles = -(-b // kernels.TILE)
     now = state.W.astype(X.dtype)
     share = problem.engine.share  # type: ignore[attr-defined]
     share(
-        lambda first, last: kernels.choose_tiles(X, mean, K, now, *formulas, q, keys, touch, Z, Y, chosen, first, last),
+        lambda first, last: kernels.choose_tiles(
+            X, mean, K, now, *formulas, q, keys, touch, Z, where, values, first, last
+        ),
         tiles,
     )
+    kernels.sort_chosen(where, values, bounds, rows, new)
     share(
         lambda first, last: kernels.move_components(
             Z,
-            Y,
-            chosen,
+            bounds,
+            rows,
+            new,
             *formulas,
             flat,
             1 / problem.n,

@@ -92,4 +92,5 @@ def _loss(y: F64, shapes: Shapes, i: int) -> float:
 
 
 def _fit(y: F64, allow_fine: bool) -> tuple[F64, float, float, bool]:
-    return kernels.best_shape(kernels.sample_means(y), np.ones(5), False, allow_fine, float(len(y)), 1e-3 / len(y))
+    n = float(len(y))
+    return kernels.best_shape(kernels.sample_means(y), np.ones(5), False, allow_fine, n, kernels.FIT_TOLERANCE / n)
