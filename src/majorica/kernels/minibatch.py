@@ -34,6 +34,16 @@ def _piece(size, k0, j1, j2, j3, j4, kind):
     return slope, intercept, level
 
 
+@nb.njit(nogil=True, cache=True)
+def _any_gap_row(y, old, code, shape, gap):
+    """:func:`_gap_row` for any density."""
+    for t in range(y.size):
+        value = np.float64(y[t])
+        w0, t0, r0 = majorizer(np.float64(old[t]), code, shape)
+        w1, t1, r1 = majorizer(np.float64(np.float32(y[t])), code, shape)
+        gap[t] = 0.5 * (w0 - w1) * value * value - (t0 - t1) * value + (r0 - r1)
+
+
 @nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def _gap_row(y, old, code, shape, gap):
     """Decrease of the surrogate for each sample if its majorizer touched at `y`, rounded, instead of `old`."""
@@ -76,11 +86,7 @@ def _gap_row(y, old, code, shape, gap):
                 rest = half * (intercept0 * size0 - intercept1 * size1) + (level0 - level1)
                 gap[t] = half * weight * value * value + rest
     else:
-        for t in range(y.size):
-            value = np.float64(y[t])
-            w0, t0, r0 = majorizer(np.float64(old[t]), code, shape)
-            w1, t1, r1 = majorizer(np.float64(np.float32(y[t])), code, shape)
-            gap[t] = kind(0.5 * (w0 - w1) * value * value - (t0 - t1) * value + (r0 - r1))
+        _any_gap_row(y, old, code, shape, gap)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -192,21 +198,10 @@ def sort_chosen(where, values, bounds, rows, new):
                 bounds[i + 1] = place + 1
 
 
-@nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def _change_row(old, new, code, shape, weights, tilts):
-    """Fill `weights` and `tilts` with what majorizers change by from `old` to `new`; returns the offsets' change."""
-    b, d = shape[1], shape[2]
+@nb.njit(nogil=True, cache=True)
+def _any_change_row(old, new, code, shape, weights, tilts):
+    """:func:`_change_row` for any density."""
     total = 0.0
-    if code == CLIPPED and b >= 0:
-        for t in range(old.size):
-            size0, size1 = abs(np.float64(old[t])), abs(np.float64(new[t]))
-            outer0 = size0 if size0 > d else d
-            outer1 = size1 if size1 > d else d
-            inside0 = d if size0 > d else size0
-            inside1 = d if size1 > d else size1
-            weights[t] = b * d * (outer0 - outer1) / (outer0 * outer1)
-            total += inside1 * (size1 - inside1) - inside0 * (size0 - inside0)
-        return 0.5 * b * total
     for t in range(old.size):
         w0, t0, r0 = majorizer(np.float64(old[t]), code, shape)
         w1, t1, r1 = majorizer(np.float64(new[t]), code, shape)
@@ -214,6 +209,39 @@ def _change_row(old, new, code, shape, weights, tilts):
         tilts[t] = t1 - t0
         total += r1 - r0
     return total
+
+
+@nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+def _change_row(old, new, code, shape, weights, tilts):
+    """Fill `weights` and `tilts` with what majorizers change by from `old` to `new`; returns the offsets' change.
+
+    Leaves `tilts` alone where they are all zero.
+    """
+    b, d = shape[1], shape[2]
+    total = 0.0
+    if code == CLIPPED and b >= 0:
+        for t in range(old.size):
+            size0, size1 = abs(old[t]), abs(np.float64(new[t]))
+            outer0 = size0 if size0 > d else d
+            outer1 = size1 if size1 > d else d
+            inside0 = d if size0 > d else size0
+            inside1 = d if size1 > d else size1
+            weights[t] = b * d * (outer0 - outer1) / (outer0 * outer1)
+            total += inside1 * (size1 - inside1) - inside0 * (size0 - inside0)
+        return 0.5 * b * total
+    if code == PIECEWISE and not shape[5] > 0:
+        kind = np.float64
+        k0, j1, j2, j3, j4 = shape[0], b - shape[0], d - b, shape[3] - d, shape[4] - shape[3]
+        for t in range(old.size):
+            size0, size1 = abs(old[t]), abs(np.float64(new[t]))
+            slope0, intercept0, level0 = _piece(size0, k0, j1, j2, j3, j4, kind)
+            slope1, intercept1, level1 = _piece(size1, k0, j1, j2, j3, j4, kind)
+            outer0 = size0 if size0 > D1 else D1
+            outer1 = size1 if size1 > D1 else D1
+            weights[t] = (slope1 - slope0) + (intercept1 * outer0 - intercept0 * outer1) / (outer0 * outer1)
+            total += 0.5 * (intercept1 * size1 - intercept0 * size0) + (level1 - level0)
+        return total
+    return _any_change_row(old, new, code, shape, weights, tilts)
 
 
 @nb.njit(nogil=True, cache=True)

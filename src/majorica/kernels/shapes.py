@@ -125,6 +125,28 @@ def log_partition(k, mean, covariance):
 
 
 @nb.njit(nogil=True, cache=True)
+def _stay_inside(H, g, x, low, high, step):
+    """Where a Newton step leaves the box, end it on the face and solve again for the rest; `step` in place."""
+    size = x.size
+    held = np.zeros(size, np.bool_)
+    for _ in range(size):
+        found = False
+        for m in range(size):
+            if not held[m] and not low[m] <= x[m] + step[m] <= high[m]:
+                step[m] = (low[m] if x[m] + step[m] < low[m] else high[m]) - x[m]
+                held[m] = found = True
+        if not found:
+            return
+        A, rhs = H.copy(), -g
+        for m in range(size):
+            if held[m]:
+                A[m, :] = 0.0
+                A[m, m] = 1.0
+                rhs[m] = step[m]
+        step[:] = np.linalg.solve(A, rhs)
+
+
+@nb.njit(nogil=True, cache=True)
 def fit_slopes(t, P, x, tolerance):
     """Minimise ``k . t + log Z(k)`` over ``k = x @ P``, x in its box, by damped projected Newton from `x` (in place).
 
@@ -153,6 +175,7 @@ def fit_slopes(t, P, x, tolerance):
         step = -np.linalg.solve(H, g)
         if not -np.dot(g, step) > tolerance:
             break
+        _stay_inside(H, g, x, low, high, step)
         # where the model has no mass H is singular: damp, towards a short step down the gradient
         least, moved = 1e-3 * np.abs(g).max() / width, False
         for _ in range(60):
