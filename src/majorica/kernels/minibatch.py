@@ -131,10 +131,11 @@ def _choose(keys, gap, q, best, where):
 
 
 @nb.njit(nogil=True, cache=True)
-def choose_tiles(X, mean, K, W, codes, shapes, q, keys, touch, Z, where, values, first, last):
+def choose_tiles(X, mean, KT, W, codes, shapes, q, keys, touch, Z, where, values, first, last):
     """Phase one for tiles `first` to `last`: fill `Z` (b, k), `where` and `values` (b, q).
 
-    `touch` (b, p) is the memory; `keys` (p, b) are random keys, or empty for
+    `KT` is the whitening, transposed (products with rows as they lie are
+    faster), `touch` (b, p) the memory; `keys` (p, b) are random keys, or empty for
     the greedy choice by gap. `where` are the components chosen, or -1, and
     `values` their sources.
     """
@@ -142,8 +143,9 @@ def choose_tiles(X, mean, K, W, codes, shapes, q, keys, touch, Z, where, values,
     p = W.shape[0]
     centred = np.empty((TILE, f), X.dtype)
     flat_y = np.empty(p * TILE, X.dtype)
-    flat_gap = np.empty(p * TILE, X.dtype)
-    old = np.empty(TILE, touch.dtype)
+    greedy_two = keys.size == 0 and q <= 2  # needs one component's gaps at a time
+    gaps = np.empty((1 if greedy_two else p, TILE), X.dtype)
+    old = np.empty((p, TILE + 16), touch.dtype)  # rows not a power of two apart: those would share cache lines
     best = np.empty((max(q, 2), TILE), X.dtype)
     at = np.empty((max(q, 2), TILE), np.int32)
     for tile in range(first, last):
@@ -154,21 +156,21 @@ def choose_tiles(X, mean, K, W, codes, shapes, q, keys, touch, Z, where, values,
                 centred[t, j] = X[start + t, j] - mean[j]
         z = Z[start : start + m]
         y = flat_y[: p * m].reshape(p, m)
-        gap = flat_gap[: p * m].reshape(p, m)
-        np.dot(centred[:m], K.T, z)
+        np.dot(centred[:m], KT, z)
         np.dot(W, z.T, y)
         best[:2] = 0
         at[:2] = -1
+        for t in range(m):
+            for i in range(p):
+                old[i, t] = touch[start + t, i]
         for i in range(p):
-            for t in range(m):
-                old[t] = touch[start + t, i]
-            _gap_row(y[i], old[:m], codes[i], shapes[i], gap[i])
-            if q <= 2 and keys.size == 0:
-                _rank_two(gap[i], best[0, :m], best[1, :m], at[0, :m], at[1, :m], np.int32(i))
-        if keys.size:
-            _choose(keys[:, start : start + m], gap, q, best[:, :m], at[:, :m])
-        elif q > 2:
-            _choose(gap, gap, q, best[:, :m], at[:, :m])
+            gap = gaps[0 if greedy_two else i, :m]
+            _gap_row(y[i], old[i, :m], codes[i], shapes[i], gap)
+            if greedy_two:
+                _rank_two(gap, best[0, :m], best[1, :m], at[0, :m], at[1, :m], np.int32(i))
+        if not greedy_two:
+            order = keys[:, start : start + m] if keys.size else gaps[:, :m]
+            _choose(order, gaps[:, :m], q, best[:, :m], at[:, :m])
         for r in range(q):
             for t in range(m):
                 i = at[r, t]
@@ -301,7 +303,7 @@ def minimise(W, inverse, moments, tilts, flat, covariance_inverse, iterations, o
 
 @nb.njit(nogil=True, cache=True)
 def run_minibatches(
-    X, starts, stops, mean, K, W, inverse, codes, shapes, flat, covariance_inverse, q, keys, scale, touch, moments,
+    X, starts, stops, mean, KT, W, inverse, codes, shapes, flat, covariance_inverse, q, keys, scale, touch, moments,
     tilts, offsets, iterations, log_normaliser, sweeps, refresh_every, losses,
 ):  # fmt: skip
     """Several mini-batches in a row, ``X[starts[s]:stops[s]]`` each; fills `losses` with the surrogate after each.
@@ -323,7 +325,7 @@ def run_minibatches(
         Z, where, values, memory = space[:b], chosen[:b], sources[:b], touch[start:stop]
         now[:] = W
         tiles = (b + TILE - 1) // TILE
-        choose_tiles(X[start:stop], mean, K, now, codes, shapes, q, keys, memory, Z, where, values, 0, tiles)
+        choose_tiles(X[start:stop], mean, KT, now, codes, shapes, q, keys, memory, Z, where, values, 0, tiles)
         sort_chosen(where, values, bounds, rows, new)
         total = 0.0
         for i in range(p):

@@ -41,7 +41,7 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     keys = _random_keys(solver, state, p, starts, stops, X.dtype)
     flat = flat_weights(densities)
     inverse = invert(surrogate.covariance) if flat.any() else surrogate.covariance
-    fixed = (problem.whitening.mean.astype(X.dtype), np.ascontiguousarray(problem.whitening.matrix, X.dtype))
+    fixed = (problem.whitening.mean.astype(X.dtype), np.ascontiguousarray(problem.whitening.matrix.T, X.dtype))
     formulas = (densities.codes, densities.shapes)
     q = p if solver.q is None else min(solver.q, p)
     rest = (surrogate.moments, surrogate.tilts, surrogate.offsets)
@@ -122,14 +122,14 @@ def _run_shared(
     b, p, k = len(X), problem.p, problem.whitening.k
     Z, where, values = np.empty((b, k), X.dtype), np.empty((b, q), np.int32), np.empty((b, q), np.float32)
     bounds, rows, new = np.empty(p + 1, np.intp), np.empty(b * q, np.intp), np.empty(b * q, np.float32)
-    mean, K = problem.whitening.mean.astype(X.dtype), np.ascontiguousarray(problem.whitening.matrix, X.dtype)
+    mean, KT = problem.whitening.mean.astype(X.dtype), np.ascontiguousarray(problem.whitening.matrix.T, X.dtype)
     formulas = (densities.codes, densities.shapes)
     tiles = -(-b // kernels.TILE)
     now = state.W.astype(X.dtype)
     share = problem.engine.share  # type: ignore[attr-defined]
     share(
         lambda first, last: kernels.choose_tiles(
-            X, mean, K, now, *formulas, q, keys, touch, Z, where, values, first, last
+            X, mean, KT, now, *formulas, q, keys, touch, Z, where, values, first, last
         ),
         tiles,
     )
