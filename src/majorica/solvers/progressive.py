@@ -21,6 +21,8 @@ from majorica.statistics import F64, Statistics, invert, unpack_symmetric
 LONGEST_STEP = 0.5
 #: Steps after which a level hands over to the next, where a step does four times as much.
 LONGEST_LEVEL = 80
+#: Times new shapes may keep a level from ending: scale and shape creep along a ridge when optimised in turn.
+MOST_FINISHES = 3
 #: Rotations of pairs are tried on at most this many samples.
 ROTATION_SAMPLES = 50_000
 
@@ -36,6 +38,7 @@ class ProgressiveState(State):
     memory: Memory = field(default_factory=Memory)
     gains: list[float] = field(default_factory=list)  #: predicted gains of this level's steps, since the last rotation
     steps_here: int = 0  #: steps on this level
+    finishes: int = 0  #: times new shapes kept this level from ending
     shapes: Shapes | None = None  #: None for fixed densities
     rotated: bool = False  #: pairs were checked on this level
     stale: bool = False  #: shapes changed since `relative` was computed
@@ -122,6 +125,10 @@ class Progressive:
         """Whether shapes stay put between finishes, so that a `tol` of any size can be reached."""
         return state.levels.last and self.tol is not None and state.steps_here > 40
 
+    def _thorough(self, state: ProgressiveState) -> bool:
+        """Whether shapes are followed to the end: on the last level, if it is small or `tol` asks for it."""
+        return state.levels.last and (self.tol is not None or state.n_samples <= ROTATION_SAMPLES)
+
     def _floor(self, problem: Problem, state: ProgressiveState) -> float:
         """The statistical floor of the loss, p^2 / (2 n), less on smaller levels, which are solved more tightly."""
         return float(np.sqrt(state.n_samples / problem.n) * problem.p**2 / (2 * problem.n))
@@ -129,8 +136,13 @@ class Progressive:
     def _finish_level(self, problem: Problem, state: ProgressiveState) -> None:
         """Last looks at the shapes and the pairs of this level; then the next one, or the end."""
         shapes = state.shapes
-        if shapes is not None:
-            if shapes.since and self._refit(problem, state):
+        tired = state.steps_here >= LONGEST_LEVEL and not state.levels.last
+        if shapes is not None and tired:
+            shapes.allow_fine = True
+        elif shapes is not None:
+            again = state.finishes < MOST_FINISHES or self._thorough(state)
+            if shapes.since and again and self._refit(problem, state):
+                state.finishes += 1
                 return
             if not state.rotated and state.n_samples <= ROTATION_SAMPLES:
                 state.rotated = True
@@ -154,6 +166,7 @@ class Progressive:
         state.levels.grow()
         state.gains.clear()
         state.steps_here = 0
+        state.finishes = 0
         state.rotated = False
         self._evaluate_here(problem, state)
 
@@ -218,6 +231,8 @@ class Progressive:
     def _refit(self, problem: Problem, state: ProgressiveState) -> bool:
         """Refit the shapes and look again; False if what that gained is below the floor."""
         enough = self.accuracy * self._floor(problem, state)
+        if not self._thorough(state):
+            enough = max(enough, 0.5 * problem.p / state.n_samples)
         promised = self.tol is not None and state.levels.last  # tol is for the gradient at the shapes that stay
         gain = self._refit_in_passing(state, enough / problem.p if promised else 0.005 / state.n_samples)
         if gain <= enough and not (promised and state.stale):
