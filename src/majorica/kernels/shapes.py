@@ -22,7 +22,7 @@ from majorica.densities.piecewise import KNOTS, Piecewise
 from majorica.kernels.elementwise import FAST
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "01e29070b4416a14"
+INLINED_DIGEST = "7b2b757efdbff3aa"
 SLOPE_MIN, SLOPE_MAX, TAIL_MIN = -30.0, 60.0, 1e-3
 #: A fit of slopes ends when what is left is below this over n: far below what n samples can tell.
 FIT_TOLERANCE = 0.02
@@ -320,31 +320,3 @@ def square_correlations(Y):
         for t in range(m):
             Q[i, t] *= norm
     return np.dot(Q, Q.T)
-
-
-@nb.njit(nogil=True, cache=True)
-def best_scale(y, slopes, fine, allow_fine):
-    """Scale and shape of one source together, by a line search over the scale with the best shape at each.
-
-    Scale and slopes nearly make up for each other, so that optimising them in
-    turn creeps along a ridge. Returns scale, slopes, loss, log normaliser and
-    whether the shape is a fine one; the loss counts ``-log(scale)``.
-    """
-    n = float(y.size)
-    k, value, log_z, is_fine = best_shape(sample_means(y), slopes, fine, allow_fine, n, FIT_TOLERANCE / n)
-    scale, step = 1.0, 0.5
-    while step > 0.02:
-        moved = False
-        for sign in (1.0, -1.0):
-            trial = scale * math.exp(sign * step)
-            if not 0.05 < trial < 20:
-                continue
-            k1, value1, log_z1, fine1 = best_shape(
-                sample_means(trial * y), k, is_fine, allow_fine, n, FIT_TOLERANCE / n
-            )
-            value1 -= math.log(trial)
-            if value1 < value - 0.1 / n:
-                scale, k, value, log_z, is_fine, moved = trial, k1, value1, log_z1, fine1, True
-                break
-        step = 1.5 * step if moved else 0.35 * step
-    return scale, k, value, log_z, is_fine

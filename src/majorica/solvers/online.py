@@ -174,7 +174,8 @@ class Online:
             counts = chosen.sum(axis=0)
             rates = np.where(counts > 0, self.rate(state.visits, counts * (p / q)), 0.0)
             state.visits += counts * (p / q) / self.batch_size
-        surrogate.moments *= (1 - rates)[:, None, None]
+        for i in np.flatnonzero(rates).tolist():
+            surrogate.moments[i] *= 1 - rates[i]
         surrogate.tilts *= (1 - rates)[:, None]
         surrogate.offsets *= 1 - rates
         scales = rates / np.maximum(counts, 1)

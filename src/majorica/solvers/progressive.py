@@ -13,7 +13,7 @@ from majorica.problem import Problem
 from majorica.solvers.base import State, StopReason
 from majorica.solvers.levels import Levels
 from majorica.solvers.quasinewton import FLOOR, Memory
-from majorica.solvers.rotations import rescale_rows, rotate_pairs
+from majorica.solvers.rotations import rotate_pairs
 from majorica.solvers.shapes import Shapes
 from majorica.statistics import F64, Statistics, invert, unpack_symmetric
 
@@ -237,10 +237,6 @@ class Progressive:
         gain = self._refit_in_passing(state, enough / problem.p if promised else 0.005 / state.n_samples)
         if gain <= enough and not (promised and state.stale):
             return False
-        if gain > enough and state.gains and state.levels.last and state.n_samples <= ROTATION_SAMPLES:
-            assert state.shapes is not None
-            rescale_rows(state.levels.whitened(problem), state.W, state.shapes)
-            state.densities = state.shapes.densities()
         state.memory.clear()
         self._evaluate_here(problem, state)
         return True

@@ -1,8 +1,4 @@
-"""Moves that small steps do not find, tried on a level's samples and kept only if the joint loss falls.
-
-Finite rotations of pairs leave saddles; scale and shape together leave the
-ridge on which they nearly make up for each other.
-"""
+"""Escape from saddles: finite rotations of pairs of components, kept only if the joint loss falls."""
 
 from __future__ import annotations
 
@@ -66,25 +62,6 @@ def rotate_pairs(Z: F64, W: F64, shapes: Shapes) -> int:
             shapes.slopes[row], shapes.log_normalisers[row], shapes.fine[row] = slopes, log_normaliser, fine
         rotated += 1
     return rotated
-
-
-def rescale_rows(Z: F64, W: F64, shapes: Shapes) -> float:
-    """Best scale and shape of every row together, on the whitened samples `Z` ``(m, k)``; returns the gain.
-
-    Changes `W` and `shapes` in place; a row changes only if its loss falls.
-    """
-    sources = W @ Z.T
-    total = 0.0
-    for i, y in enumerate(sources):
-        before = _loss(y, shapes, i)
-        scale, slopes, loss, log_normaliser, fine = kernels.best_scale(
-            y, shapes.slopes[i], shapes.fine[i], shapes.allow_fine
-        )
-        if loss < before:
-            total += before - loss
-            W[i] *= scale
-            shapes.slopes[i], shapes.log_normalisers[i], shapes.fine[i] = slopes, log_normaliser, fine
-    return total
 
 
 def _loss(y: F64, shapes: Shapes, i: int) -> float:
