@@ -19,7 +19,7 @@ from majorica.kernels.elementwise import FAST, majorizer, majorizer_rows, piecew
 from majorica.statistics import F64, Moments, Statistics, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "01e29070b4416a14"
+INLINED_DIGEST = "7b2b757efdbff3aa"
 Array = npt.NDArray[np.floating]
 
 

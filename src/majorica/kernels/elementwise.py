@@ -153,6 +153,17 @@ def piece(size, k0, j1, j2, j3, j4):
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
+def select_piece(size, k0, j1, j2, j3, j4, kind):
+    """:func:`piece` in the precision `kind`, without branches."""
+    b1, b2 = j1 if size > kind(D1) else kind(0), j2 if size > kind(D2) else kind(0)
+    b3, b4 = j3 if size > kind(D3) else kind(0), j4 if size > kind(D4) else kind(0)
+    slope = k0 + b1 + b2 + b3 + b4
+    intercept = -(b1 * kind(D1) + b2 * kind(D2) + b3 * kind(D3) + b4 * kind(D4))
+    level = b1 * kind(0.5 * D1 * D1) + b2 * kind(0.5 * D2 * D2) + b3 * kind(0.5 * D3 * D3) + b4 * kind(0.5 * D4 * D4)
+    return slope, intercept, level
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
 def majorizer(y, code, shape):
     """Weight, tilt and offset of the majorizer that touches G at `y`."""
     a, b, d = shape[0], shape[1], shape[2]
@@ -185,6 +196,31 @@ def majorizer(y, code, shape):
     return 1.0, s, s * y - _log_cosh(a * y)
 
 
+@nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+def _piecewise_majorizer_row(y, shape, weights, tilts):
+    """Weights and tilts of a piecewise-linear score's majorizers; returns the offsets' sum."""
+    kind = y.dtype.type
+    k0, flat, half, near = kind(shape[0]), kind(shape[5]), kind(0.5), kind(D1)
+    j1, j2 = kind(shape[1] - shape[0]), kind(shape[2] - shape[1])
+    j3, j4 = kind(shape[3] - shape[2]), kind(shape[4] - shape[3])
+    total = kind(0)
+    if flat > 0:
+        for t in range(y.size):
+            size = abs(y[t])
+            slope, intercept, level = select_piece(size, k0, j1, j2, j3, j4, kind)
+            weights[t] = flat
+            tilts[t] = (flat - slope) * y[t] - (intercept if y[t] > 0 else -intercept)
+            total += half * (flat - slope) * size * size + level
+        return total
+    for t in range(y.size):
+        size = abs(y[t])
+        slope, intercept, level = select_piece(size, k0, j1, j2, j3, j4, kind)
+        weights[t] = slope + intercept / (size if size > near else near)
+        tilts[t] = kind(0)
+        total += half * intercept * size + level
+    return total
+
+
 @nb.njit(nogil=True, cache=True)
 def majorizer_rows(Y, codes, shapes, weights, tilts, offsets):
     """Weights and tilts ``(p, m)`` of the majorizers that touch at `Y` ``(p, m)``; adds the offsets' sums."""
@@ -202,6 +238,8 @@ def majorizer_rows(Y, codes, shapes, weights, tilts, offsets):
                 tilts[i, t] = kind(0)
                 total += inside * (size - inside)
             offsets[i] += 0.5 * b * total
+        elif code == PIECEWISE:
+            offsets[i] += _piecewise_majorizer_row(Y[i], shape, weights[i], tilts[i])
         else:
             for t in range(Y.shape[1]):
                 w, slope, r = majorizer(np.float64(Y[i, t]), code, shape)

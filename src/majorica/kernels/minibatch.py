@@ -15,23 +15,12 @@ import numpy as np
 
 from majorica.densities.base import CLIPPED, PIECEWISE
 from majorica.kernels.compiled import _sweep, _sweep_row
-from majorica.kernels.elementwise import D1, D2, D3, D4, FAST, majorizer
+from majorica.kernels.elementwise import D1, FAST, majorizer, select_piece
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "30e8b35cfcb679aa"
+INLINED_DIGEST = "128821b589f8f603"
 #: Samples a tile of phase one.
 TILE = 256
-
-
-@nb.njit(nogil=True, cache=True, inline="always")
-def _piece(size, k0, j1, j2, j3, j4, kind):
-    """:func:`majorica.kernels.elementwise.piece` in the precision `kind`, without branches."""
-    b1, b2 = j1 if size > kind(D1) else kind(0), j2 if size > kind(D2) else kind(0)
-    b3, b4 = j3 if size > kind(D3) else kind(0), j4 if size > kind(D4) else kind(0)
-    slope = k0 + b1 + b2 + b3 + b4
-    intercept = -(b1 * kind(D1) + b2 * kind(D2) + b3 * kind(D3) + b4 * kind(D4))
-    level = b1 * kind(0.5 * D1 * D1) + b2 * kind(0.5 * D2 * D2) + b3 * kind(0.5 * D3 * D3) + b4 * kind(0.5 * D4 * D4)
-    return slope, intercept, level
 
 
 @nb.njit(nogil=True, cache=True)
@@ -69,8 +58,8 @@ def _gap_row(y, old, code, shape, gap):
             for t in range(y.size):
                 value, value0, value1 = y[t], kind(old[t]), kind(np.float32(y[t]))
                 size0, size1 = abs(value0), abs(value1)
-                slope0, intercept0, level0 = _piece(size0, k0, j1, j2, j3, j4, kind)
-                slope1, intercept1, level1 = _piece(size1, k0, j1, j2, j3, j4, kind)
+                slope0, intercept0, level0 = select_piece(size0, k0, j1, j2, j3, j4, kind)
+                slope1, intercept1, level1 = select_piece(size1, k0, j1, j2, j3, j4, kind)
                 lean0 = (flat - slope0) * value0 - (intercept0 if value0 > 0 else -intercept0)
                 lean1 = (flat - slope1) * value1 - (intercept1 if value1 > 0 else -intercept1)
                 rest = half * (flat - slope0) * size0 * size0 - half * (flat - slope1) * size1 * size1
@@ -78,8 +67,8 @@ def _gap_row(y, old, code, shape, gap):
         else:
             for t in range(y.size):
                 value, size0, size1 = y[t], abs(kind(old[t])), abs(kind(np.float32(y[t])))
-                slope0, intercept0, level0 = _piece(size0, k0, j1, j2, j3, j4, kind)
-                slope1, intercept1, level1 = _piece(size1, k0, j1, j2, j3, j4, kind)
+                slope0, intercept0, level0 = select_piece(size0, k0, j1, j2, j3, j4, kind)
+                slope1, intercept1, level1 = select_piece(size1, k0, j1, j2, j3, j4, kind)
                 outer0 = size0 if size0 > near else near
                 outer1 = size1 if size1 > near else near
                 weight = (slope0 - slope1) + (intercept0 * outer1 - intercept1 * outer0) / (outer0 * outer1)
@@ -236,8 +225,8 @@ def _change_row(old, new, code, shape, weights, tilts):
         k0, j1, j2, j3, j4 = shape[0], b - shape[0], d - b, shape[3] - d, shape[4] - shape[3]
         for t in range(old.size):
             size0, size1 = abs(old[t]), abs(np.float64(new[t]))
-            slope0, intercept0, level0 = _piece(size0, k0, j1, j2, j3, j4, kind)
-            slope1, intercept1, level1 = _piece(size1, k0, j1, j2, j3, j4, kind)
+            slope0, intercept0, level0 = select_piece(size0, k0, j1, j2, j3, j4, kind)
+            slope1, intercept1, level1 = select_piece(size1, k0, j1, j2, j3, j4, kind)
             outer0 = size0 if size0 > D1 else D1
             outer1 = size1 if size1 > D1 else D1
             weights[t] = (slope1 - slope0) + (intercept1 * outer0 - intercept0 * outer1) / (outer0 * outer1)
