@@ -113,15 +113,10 @@ def test_without_a_client_a_dask_array_is_computed_on_local_threads(lazy_samples
     assert_same(fit("progressive", lazy_samples(*CHUNKS[1])), expected["progressive"])
 
 
-def _pid_of_a_long_pass(X) -> int:
-    time.sleep(0.05)  # long enough that no worker can do them all
-    return os.getpid()
-
-
 def test_passes_run_in_worker_processes(cluster, lazy_samples) -> None:
-    with DaskEngine(cluster.client) as engine:
+    with DaskEngine(cluster.client) as engine:  # blocks that take long enough for no worker to do them all
         source = as_source(lazy_samples(*CHUNKS[2]))
-        pids = set(engine.run(_pid_of_a_long_pass, source, split_blocks(N, 5000)))
+        pids = set(engine.run(lambda X: (time.sleep(0.05), os.getpid())[1], source, split_blocks(N, 5000)))
     assert pids <= cluster.pids
     assert os.getpid() not in pids
     assert len(pids) == len(cluster.workers)

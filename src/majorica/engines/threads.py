@@ -71,16 +71,6 @@ class ThreadEngine:
         for X, given in zip(prefetch(source, blocks), arguments, strict=True):
             yield (function, X, *given)
 
-    def share(self, function: Callable[[int, int], None], parts: int) -> None:
-        """Run ``function(first, last)`` over `parts` independent parts, a stretch of them a thread."""
-        count = min(self.n_jobs, parts)
-        edges = [parts * i // count for i in range(count + 1)]
-        pool = self._threads()
-        others = [pool.submit(function, edges[i], edges[i + 1]) for i in range(1, count)]
-        function(edges[0], edges[1])
-        for other in others:
-            other.result()
-
     def _threads(self) -> ThreadPoolExecutor:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.n_jobs, thread_name_prefix="majorica")

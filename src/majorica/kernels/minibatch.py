@@ -1,10 +1,9 @@
-"""One mini-batch of the incremental solver, compiled: majorization in two phases, then minimisation.
+"""Mini-batches of the incremental solver, compiled: majorization, then minimisation.
 
-Phase one works on tiles of samples (whiten, unmix, gaps, choice of q), then
-the chosen pairs are sorted by component, phase two works on components
-(moments). Within a phase the parts are independent, so
-threads may share them; the parts are the same for any number of threads, and
-so are the bits. Twin: the gaps, select_largest, update_moments and sweep of
+Tiles of samples come first (whiten, unmix, gaps, choice of q); the chosen
+pairs are sorted by component, and each component's moments and row follow.
+One mini-batch is the work of one thread: two threads that shared its parts
+were no faster. Twin: the gaps, select_largest, update_moments and sweep of
 :mod:`majorica.kernels.reference`.
 """
 
@@ -14,12 +13,12 @@ import numba as nb
 import numpy as np
 
 from majorica.densities.base import CLIPPED, PIECEWISE
-from majorica.kernels.compiled import _sweep, _sweep_row
+from majorica.kernels.compiled import _sweep_row
 from majorica.kernels.elementwise import D1, FAST, majorizer, select_piece
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
 INLINED_DIGEST = "128821b589f8f603"
-#: Samples a tile of phase one.
+#: Samples a tile.
 TILE = 256
 
 
@@ -98,7 +97,7 @@ def _rank_two(gap, best, second, best_at, second_at, i):
 
 @nb.njit(nogil=True, cache=True)
 def _choose(keys, gap, q, best, where):
-    """Find the `q` largest keys of each column whose gap is positive, -1 where there are fewer; of equals, the first."""
+    """The `q` largest keys of each column whose gap is positive, -1 where there are fewer; of equals, the first."""
     p, m = gap.shape
     best[:q] = -np.inf
     where[:q] = -1
@@ -120,8 +119,8 @@ def _choose(keys, gap, q, best, where):
 
 
 @nb.njit(nogil=True, cache=True)
-def choose_tiles(X, mean, KT, W, codes, shapes, q, keys, touch, Z, where, values, first, last):
-    """Phase one for tiles `first` to `last`: fill `Z` (b, k), `where` and `values` (b, q).
+def choose_tiles(X, mean, KT, W, codes, shapes, q, keys, touch, Z, where, values):
+    """Whiten, unmix and choose, tile by tile: fill `Z` (b, k), `where` and `values` (b, q).
 
     `KT` is the whitening, transposed (products with rows as they lie are
     faster), `touch` (b, p) the memory; `keys` (p, b) are random keys, or empty for
@@ -137,8 +136,7 @@ def choose_tiles(X, mean, KT, W, codes, shapes, q, keys, touch, Z, where, values
     old = np.empty((p, TILE + 16), touch.dtype)  # rows not a power of two apart: those would share cache lines
     best = np.empty((max(q, 2), TILE), X.dtype)
     at = np.empty((max(q, 2), TILE), np.int32)
-    for tile in range(first, last):
-        start = tile * TILE
+    for start in range(0, b, TILE):
         m = min(TILE, b - start)
         for t in range(m):
             for j in range(f):
@@ -267,30 +265,6 @@ def _move_component(i, Z, rows, new, code, shape, flat, scale, touch, A, tilt, o
 
 
 @nb.njit(nogil=True, cache=True)
-def move_components(
-    Z, bounds, rows, new, codes, shapes, flat, scale, touch, moments, tilts, offsets, first, last
-):  # fmt: skip
-    """Phase two for components `first` to `last`."""
-    b, k = Z.shape
-    numbers, samples, product = np.empty((3, b)), np.empty((2, b, k), Z.dtype), np.empty((k, k), Z.dtype)
-    for i in range(first, last):
-        part = slice(bounds[i], bounds[i + 1])
-        _move_component(
-            i, Z, rows[part], new[part], codes[i], shapes[i], flat[i], scale, touch, moments[i], tilts[i], offsets,
-            numbers, samples, product,
-        )  # fmt: skip
-
-
-@nb.njit(nogil=True, cache=True)
-def minimise(W, inverse, moments, tilts, flat, covariance_inverse, iterations, offsets, log_normaliser, refresh):
-    """M-step over every row; returns the surrogate after it."""
-    rows = _sweep(W, inverse, moments, tilts, flat, covariance_inverse, iterations)
-    if refresh:
-        inverse[:] = np.linalg.inv(W)
-    return rows + offsets.sum() + log_normaliser - np.linalg.slogdet(W)[1]
-
-
-@nb.njit(nogil=True, cache=True)
 def run_minibatches(
     X, starts, stops, mean, KT, W, inverse, codes, shapes, flat, covariance_inverse, q, keys, scale, touch, moments,
     tilts, offsets, iterations, log_normaliser, sweeps, refresh_every, losses,
@@ -313,8 +287,7 @@ def run_minibatches(
         b = stop - start
         Z, where, values, memory = space[:b], chosen[:b], sources[:b], touch[start:stop]
         now[:] = W
-        tiles = (b + TILE - 1) // TILE
-        choose_tiles(X[start:stop], mean, KT, now, codes, shapes, q, keys, memory, Z, where, values, 0, tiles)
+        choose_tiles(X[start:stop], mean, KT, now, codes, shapes, q, keys, memory, Z, where, values)
         sort_chosen(where, values, bounds, rows, new)
         total = 0.0
         for i in range(p):

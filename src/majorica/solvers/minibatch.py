@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,6 @@ from majorica.surrogate import REFRESH_EVERY, flat_weights
 if TYPE_CHECKING:
     from majorica.solvers.incremental import Incremental, IncrementalState
 
-#: From this many components on, threads share the two phases of a mini-batch.
-SHARE_FROM = 32
-
 
 def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState) -> F64:
     """Up to ``state.burst`` mini-batches of this pass; returns the surrogate after each."""
@@ -27,9 +24,7 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     surrogate, densities, p = state.surrogate, state.densities, problem.p
     numbers = state.order[state.position : state.position + state.burst]
     array = problem.contiguous()
-    threads = getattr(problem.engine, "n_jobs", 1)
-    shared = threads > 1 and p >= SHARE_FROM
-    if array is None or shared or solver.selection == "random":
+    if array is None or solver.selection == "random":
         numbers = numbers[:1]
     starts = numbers * solver.batch_size
     stops = np.minimum(starts + solver.batch_size, problem.n)
@@ -47,43 +42,27 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     rest = (surrogate.moments, surrogate.tilts, surrogate.offsets)
     normaliser = float(densities.log_normalisers.sum())
     losses = np.empty(len(starts))
-    if shared:
-        losses[0] = _run_shared(
-            kernels,
-            problem,
-            state,
-            X[starts[0] : stops[0]],
-            touch[starts[0] : stops[0]],
-            keys,
-            q,
-            flat,
-            inverse,
-            solver.iterations,
-            normaliser,
-            threads,
-        )
-    else:
-        kernels.run_minibatches(
-            X,
-            starts,
-            stops,
-            *fixed,
-            state.W,
-            state.inverse,
-            *formulas,
-            flat,
-            inverse,
-            q,
-            keys,
-            1 / problem.n,
-            touch,
-            *rest,
-            solver.iterations,
-            normaliser,
-            surrogate.sweeps,
-            REFRESH_EVERY,
-            losses,
-        )
+    kernels.run_minibatches(
+        X,
+        starts,
+        stops,
+        *fixed,
+        state.W,
+        state.inverse,
+        *formulas,
+        flat,
+        inverse,
+        q,
+        keys,
+        1 / problem.n,
+        touch,
+        *rest,
+        solver.iterations,
+        normaliser,
+        surrogate.sweeps,
+        REFRESH_EVERY,
+        losses,
+    )
     surrogate.sweeps += len(starts)
     return losses
 
@@ -100,70 +79,3 @@ def _random_keys(
     if solver.selection == "greedy":
         return np.empty((0, 0), dtype)
     return np.ascontiguousarray(state.rng.random((int(stops[0] - starts[0]), p)).T.astype(dtype))
-
-
-def _run_shared(
-    kernels: Any,
-    problem: Problem,
-    state: IncrementalState,
-    X: npt.NDArray[np.floating],
-    touch: npt.NDArray[np.float32],
-    keys: npt.NDArray[np.floating],
-    q: int,
-    flat: F64,
-    covariance_inverse: F64,
-    iterations: int,
-    log_normaliser: float,
-    threads: int,
-) -> float:
-    """One mini-batch with both phases shared between threads; the same parts, so the same bits."""
-    assert state.surrogate is not None
-    surrogate, densities = state.surrogate, state.densities
-    b, p, k = len(X), problem.p, problem.whitening.k
-    Z, where, values = np.empty((b, k), X.dtype), np.empty((b, q), np.int32), np.empty((b, q), np.float32)
-    bounds, rows, new = np.empty(p + 1, np.intp), np.empty(b * q, np.intp), np.empty(b * q, np.float32)
-    mean, KT = problem.whitening.mean.astype(X.dtype), np.ascontiguousarray(problem.whitening.matrix.T, X.dtype)
-    formulas = (densities.codes, densities.shapes)
-    tiles = -(-b // kernels.TILE)
-    now = state.W.astype(X.dtype)
-    share = problem.engine.share  # type: ignore[attr-defined]
-    share(
-        lambda first, last: kernels.choose_tiles(
-            X, mean, KT, now, *formulas, q, keys, touch, Z, where, values, first, last
-        ),
-        tiles,
-    )
-    kernels.sort_chosen(where, values, bounds, rows, new)
-    share(
-        lambda first, last: kernels.move_components(
-            Z,
-            bounds,
-            rows,
-            new,
-            *formulas,
-            flat,
-            1 / problem.n,
-            touch,
-            surrogate.moments,
-            surrogate.tilts,
-            surrogate.offsets,
-            first,
-            last,
-        ),
-        p,
-    )
-    refresh = (surrogate.sweeps + 1) % REFRESH_EVERY == 0
-    return float(
-        kernels.minimise(
-            state.W,
-            state.inverse,
-            surrogate.moments,
-            surrogate.tilts,
-            flat,
-            covariance_inverse,
-            iterations,
-            surrogate.offsets,
-            log_normaliser,
-            refresh,
-        )
-    )
