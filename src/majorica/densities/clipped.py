@@ -1,4 +1,4 @@
-r"""Densities with a clipped-linear score: the family behind Huber and the adaptive default.
+r"""Densities with a clipped-linear score: the family behind Huber.
 
 .. math:: G(y) = \tfrac12 \alpha y^2 + \beta H_d(y), \qquad
           G'(y) = \alpha y + \beta\, \mathrm{clip}(y, -d, d),
