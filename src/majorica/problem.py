@@ -117,9 +117,10 @@ class Problem:
         """Blocks of the samples in the sorted `units` of `unit` samples each; neighbours are joined."""
         length = pass_block_length(self.source.n_features)
         edges = np.flatnonzero(np.diff(units) != 1) + 1
+        starts = units[np.concatenate([[0], edges])] * unit
+        stops = np.minimum((units[np.concatenate([edges - 1, [-1]])] + 1) * unit, self.n)
         ranges: list[tuple[int, int]] = []
-        for run in np.split(units, edges):
-            start, stop = int(run[0]) * unit, min((int(run[-1]) + 1) * unit, self.n)
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
             ranges.extend((cut, min(cut + length, stop)) for cut in range(start, stop, length))
         blocks: list[Block] = []
         current: list[tuple[int, int]] = []

@@ -67,7 +67,7 @@ def read_block(source: Source, block: Block) -> Array:
     """The samples of `block` as one array ``(b, n_features)``.
 
     A block of one range costs no copy where the source has none. A source
-    far away may have a method ``read_ranges`` that takes one journey for all.
+    may have a method ``read_ranges`` that takes one journey for all.
     """
     if len(block) == 1:
         return source.read(*block[0])
@@ -81,6 +81,13 @@ def read_block(source: Source, block: Block) -> Array:
         out[row : row + stop - start] = source.read(start, stop)
         row += stop - start
     return out
+
+
+def rows_of(block: Block) -> npt.NDArray[np.intp]:
+    """Numbers of the samples in `block`."""
+    starts, stops = np.array(block, dtype=np.intp).T
+    lengths = stops - starts
+    return np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
 
 
 def block_length(block: Block) -> int:
