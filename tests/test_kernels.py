@@ -179,3 +179,14 @@ def test_nan_and_infinity_are_not_swallowed() -> None:
         for name in ("huber", "logcosh", "student", "twogaussian"):
             loss = compiled.statistics(X, mean, W @ K, densities_of(name, 3)).loss
             assert not np.isfinite(loss).all(), name
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("b", "f"), [(1, 1), (1, 3), (64, 1), (1500, 5), (3000, 40)])
+def test_scatter_equals_its_twin(dtype, b: int, f: int) -> None:
+    rng = np.random.default_rng(b + f)
+    X = np.ascontiguousarray(rng.laplace(size=(b, f)) * np.geomspace(1e-6, 1e6, f) + 1e3, dtype)
+    (mean, one), (twin, other) = compiled.scatter(X), reference.scatter(X)
+    scale = np.sqrt(np.diag(other)) + 1e-30
+    np.testing.assert_allclose(mean, twin, rtol=1e-12)
+    np.testing.assert_allclose(one / scale / scale[:, None], other / scale / scale[:, None], atol=1e-9)

@@ -37,12 +37,11 @@ def test_samples_become_white(seed: int, n: int, p: int, log_condition: float) -
 def test_covariances_merge_in_any_grouping(seed: int, cuts: list[int]) -> None:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(100, 3)) + 1e6
-    shift = X[:5].mean(axis=0)
-    parts = [covariance_block(part, shift) for part in np.split(X, sorted(cuts))]
+    parts = [covariance_block(part) for part in np.split(X, sorted(cuts))]
     left, right = parts[0], parts[-1]
     for part in parts[1:]:
         left += part
-    fresh = [covariance_block(part, shift) for part in np.split(X, sorted(cuts))]
+    fresh = [covariance_block(part) for part in np.split(X, sorted(cuts))]
     right = fresh[-1]
     for part in fresh[-2::-1]:
         right += part

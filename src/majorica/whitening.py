@@ -69,18 +69,16 @@ class Whitening:
         return 0.5 * float(np.linalg.slogdet(self.matrix @ self.matrix.T)[1])
 
 
-def covariance_block(X: Array, shift: F64) -> Covariance:
-    """Mean and scatter of one block about its own mean; `shift` keeps large offsets from cancelling."""
-    deviation = X.astype(np.float64)
-    deviation -= shift
-    mean = deviation.mean(axis=0)
-    deviation -= mean
-    return Covariance(len(X), shift + mean, deviation.T @ deviation)
+def covariance_block(X: Array) -> Covariance:
+    """Mean and scatter of one block."""
+    from majorica.kernels.compiled import scatter
+
+    return Covariance(len(X), *scatter(X))
 
 
 def whitened_covariance_block(X: Array, mean: F64, K: F64) -> Covariance:
     """Covariance of the whitened samples of one block."""
-    return covariance_block((X - mean) @ K.T, np.zeros(len(K)))
+    return covariance_block((X - mean) @ K.T)
 
 
 def fit_whitening(
@@ -100,11 +98,7 @@ def fit_whitening(
         )
     if source.n_features > n:
         return _fit_wide(source, blocks, n_components)
-    first = source.read(blocks[0][0][0], min(blocks[0][0][1], blocks[0][0][0] + 1000))
-    shift = first.mean(axis=0, dtype=np.float64)
-    if not np.isfinite(shift).all():
-        raise_not_finite(source, blocks)
-    covariance = total(engine, covariance_block, source, blocks, shift)
+    covariance = total(engine, covariance_block, source, blocks)
     if not np.isfinite(covariance.scatter).all():
         raise_not_finite(source, blocks)
     deviation = np.sqrt(np.diag(covariance.matrix))

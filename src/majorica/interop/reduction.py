@@ -76,11 +76,10 @@ def fit_reduced(source: Source, n_components: int | float, types: Sequence[str],
 
 def _covariance(source: Source, n_jobs: int | None) -> Covariance:
     blocks = split_blocks(source.n_samples, 10_000)
-    shift = source.read(0, min(1000, source.n_samples)).mean(axis=0, dtype=np.float64)
     engine = ThreadEngine(n_jobs)
     try:
         with single_threaded_blas():
-            covariance = total(engine, covariance_block, source, blocks, shift)
+            covariance = total(engine, covariance_block, source, blocks)
             if not np.isfinite(covariance.scatter).all():
                 raise_not_finite(source, blocks)
             return covariance

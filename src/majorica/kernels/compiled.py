@@ -36,6 +36,36 @@ def _centre(X, start, stop, mean, out):
 
 
 @nb.njit(nogil=True, cache=True)
+def _scatter(X, tile, total, scatter):
+    """Sums of deviations from the first tile's mean, and of their products, in float64; returns that mean."""
+    b, f = X.shape
+    shift = np.zeros(f)
+    first = min(tile, b)
+    for t in range(first):
+        for j in range(f):
+            shift[j] += X[t, j]
+    shift /= first
+    deviation = np.empty((min(tile, b), f))
+    for start in range(0, b, tile):
+        m = min(tile, b - start)
+        for t in range(m):
+            for j in range(f):
+                deviation[t, j] = X[start + t, j] - shift[j]
+                total[j] += deviation[t, j]
+        scatter += np.dot(deviation[:m].T, deviation[:m])
+    return shift
+
+
+def scatter(X: Array) -> tuple[F64, F64]:
+    """Mean of a block and its scatter about that mean, float64; the block's own first samples keep offsets away."""
+    f = X.shape[1]
+    total, products = np.zeros(f), np.zeros((f, f))
+    shift = _scatter(X, tile_length(f), total, products)
+    mean = total / len(X)
+    return shift + mean, products - np.outer(total, mean)
+
+
+@nb.njit(nogil=True, cache=True)
 def _statistics(X, mean, B, codes, shapes, tile, loss, gradient, curvature, power, diagonal, ramps):
     b, f = X.shape
     p = B.shape[0]

@@ -23,6 +23,16 @@ def project(X: Array, mean: F64, B: F64) -> Array:
     return (X - mean.astype(X.dtype)) @ B.astype(X.dtype).T
 
 
+def scatter(X: Array) -> tuple[F64, F64]:
+    """Mean of a block and its scatter about that mean, float64."""
+    deviation = X.astype(np.float64)
+    shift = deviation[:1000].mean(axis=0)
+    deviation -= shift
+    mean = deviation.mean(axis=0)
+    deviation -= mean
+    return shift + mean, deviation.T @ deviation
+
+
 def statistics(X: Array, mean: F64, B: F64, densities: Densities) -> Statistics:
     """Loss, relative gradient and Hessian entries of one block, Eq. (emp_risk); two products.
 
