@@ -25,9 +25,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--data-images", type=Path, default=os.environ.get("MAJORICA_IMAGES"), help="folder or .npz")
     parser.add_argument("--fresh", action="store_true", help="run everything again")
     parser.add_argument("--keep-stale", action="store_true", help="use stored results of other code versions too")
+    parser.add_argument("--repeats", type=int, help="at most so many repeats of each run; more can be added later")
     options = parser.parse_args(arguments)
     eeg, images = (None if path in (None, "") else Path(path) for path in (options.data_eeg, options.data_images))
-    bench = Bench(options.full, eeg, images, options.fresh, options.keep_stale)
+    bench = Bench(options.full, eeg, images, options.fresh, options.keep_stale, options.repeats)
     chosen = options.figure or (["claims"] if options.claim else [*FIGURES, "claims"])
     if "real" in chosen and eeg is None:
         print("no EEG: pass --data-eeg PATH (or set MAJORICA_EEG) for the lower half of figure 3", file=sys.stderr)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ class Bench:
     images: Path | None = None
     fresh: bool = False
     keep_stale: bool = False
+    most_repeats: int | None = None  #: fewer repeats than the size asks for; more can be added later
     store: Store = field(init=False)
     progress: Progress = field(default_factory=Progress)
 
@@ -40,7 +41,8 @@ class Bench:
 
     def size(self, name: str) -> Size:
         """The size of an experiment."""
-        return (FULL if self.full else QUICK)[name]
+        size = (FULL if self.full else QUICK)[name]
+        return replace(size, repeats=min(size.repeats, self.most_repeats or size.repeats))
 
     def run(self, name: str, algorithms: dict[str, Algorithm], make: Any, about: str) -> Curves:
         """The curves of an experiment, computed or found."""
