@@ -114,25 +114,19 @@ class Problem:
         return (X - self.whitening.mean.astype(X.dtype)) @ self.whitening.matrix.T.astype(X.dtype)
 
     def subset(self, units: npt.NDArray[np.intp], unit: int) -> list[Block]:
-        """Blocks of the samples in the sorted `units` of `unit` samples each; neighbours are joined."""
+        """Blocks of the samples in the sorted `units` of `unit` samples each; neighbours within a block are joined."""
         length = pass_block_length(self.source.n_features)
-        edges = np.flatnonzero(np.diff(units) != 1) + 1
-        starts = units[np.concatenate([[0], edges])] * unit
-        stops = np.minimum((units[np.concatenate([edges - 1, [-1]])] + 1) * unit, self.n)
-        ranges: list[tuple[int, int]] = []
-        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-            ranges.extend((cut, min(cut + length, stop)) for cut in range(start, stop, length))
+        if unit > length:  # both are powers of two
+            pieces = unit // length
+            units, unit = (units[:, None] * pieces + np.arange(pieces)).ravel(), length
+            units = units[units * unit < self.n]
         blocks: list[Block] = []
-        current: list[tuple[int, int]] = []
-        filled = 0
-        for one in ranges:
-            current.append(one)
-            filled += one[1] - one[0]
-            if filled >= length:
-                blocks.append(tuple(current))
-                current, filled = [], 0
-        if current:
-            blocks.append(tuple(current))
+        for first in range(0, len(units), length // unit):
+            chosen = units[first : first + length // unit]
+            gaps = np.flatnonzero(np.diff(chosen) != 1)
+            starts = chosen[np.concatenate([[0], gaps + 1])] * unit
+            stops = np.minimum((chosen[np.concatenate([gaps, [-1]])] + 1) * unit, self.n)
+            blocks.append(tuple(zip(starts.tolist(), stops.tolist(), strict=True)))
         return blocks
 
     def samples_in(self, blocks: Sequence[Block]) -> int:

@@ -24,11 +24,13 @@ class Statistics:
     power: F64  #: sum of y_i^2, (p,)
     diagonal: F64  #: sum of G_i''(y_i) y_i^2, (p,)
     ramps: F64  #: sums of (abs(y_i) - knot)_+^2 / 2, what a piecewise shape is fitted from, (p, 4); else 0
+    reaches: F64  #: sums of (abs(y_i) - knot)_+, which give the gradient's diagonal at another shape, (p, 4); else 0
 
     @classmethod
     def zeros(cls, p: int, n: int = 0) -> Statistics:
         """Empty sums, to be filled over `n` samples."""
-        return cls(n, np.zeros(p), np.zeros((p, p)), np.zeros(p), np.zeros(p), np.zeros(p), np.zeros((p, 4)))
+        rows = (np.zeros(p) for _ in range(3))
+        return cls(n, np.zeros(p), np.zeros((p, p)), *rows, np.zeros((p, 4)), np.zeros((p, 4)))
 
     def __iadd__(self, other: Statistics) -> Statistics:
         self.n += other.n
@@ -38,6 +40,7 @@ class Statistics:
         self.power += other.power
         self.diagonal += other.diagonal
         self.ramps += other.ramps
+        self.reaches += other.reaches
         return self
 
 

@@ -58,6 +58,11 @@ class Whitening:
     rank: int  #: numerical rank of the data
     variance: F64  #: variance of each kept direction, in units of standardised channels, (k,)
 
+    @classmethod
+    def identity(cls, k: int) -> Whitening:
+        """Of samples that are white already."""
+        return cls(np.zeros(k), np.eye(k), np.eye(k), k, np.ones(k))
+
     @property
     def k(self) -> int:
         """Number of white dimensions."""

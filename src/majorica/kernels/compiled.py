@@ -19,7 +19,7 @@ from majorica.kernels.elementwise import FAST, majorizer, majorizer_rows, piecew
 from majorica.statistics import F64, Moments, Statistics, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "7b2b757efdbff3aa"
+INLINED_DIGEST = "ad5ef5662d3aee42"
 Array = npt.NDArray[np.floating]
 
 
@@ -66,25 +66,47 @@ def scatter(X: Array) -> tuple[F64, F64]:
 
 
 @nb.njit(nogil=True, cache=True)
-def _statistics(X, mean, B, codes, shapes, tile, loss, gradient, curvature, power, diagonal, ramps):
+def _whiten(X, mean, KT, tile, Z):
+    f, k = KT.shape
+    centred, white = np.empty((tile, f)), np.empty((tile, k))
+    for start in range(0, X.shape[0], tile):
+        m = min(tile, X.shape[0] - start)
+        _centre(X, start, start + m, mean, centred)
+        np.dot(centred[:m], KT, white[:m])
+        Z[start : start + m] = white[:m]
+
+
+def whiten(X: Array, mean: F64, K: F64) -> npt.NDArray[np.float32]:
+    """White samples ``(X - mean) K^T``, computed in float64, kept in float32."""
+    Z = np.empty((len(X), len(K)), np.float32)
+    _whiten(X, mean, np.ascontiguousarray(K.T), tile_length(max(K.shape)), Z)
+    return Z
+
+
+@nb.njit(nogil=True, cache=True)
+def _statistics(X, mean, B, codes, shapes, tile, loss, gradient, curvature, power, diagonal, ramps, reaches):
     b, f = X.shape
     p = B.shape[0]
+    longest = min(tile, b)  # buffers for all tiles: threads that allocate by the tile wait for each other
+    centred_, Y_, score_ = np.empty(longest * f, X.dtype), np.empty(longest * p, X.dtype), np.empty(longest * p, X.dtype)
+    product = np.empty((p, p), X.dtype)
     for start in range(0, b, tile):
         m = min(tile, b - start)
-        centred = np.empty((m, f), X.dtype)
+        centred = centred_[: m * f].reshape(m, f)
+        Y, score = Y_[: p * m].reshape(p, m), score_[: p * m].reshape(p, m)
         _centre(X, start, start + m, mean, centred)
-        Y = np.dot(B, centred.T)
-        score = np.empty_like(Y)
+        np.dot(B, centred.T, Y)
         for i in range(p):
             if codes[i] == PIECEWISE:
-                sums = piecewise_row(Y[i], score[i], shapes[i], ramps[i])
+                sums = piecewise_row(Y[i], score[i], shapes[i], ramps[i], reaches[i])
             else:
                 sums = statistics_row(Y[i], score[i], codes[i], shapes[i])
             loss[i] += sums[0]
             curvature[i] += sums[1]
             power[i] += sums[2]
             diagonal[i] += sums[3]
-        gradient += np.dot(score, Y.T)
+        np.dot(score, Y.T, product)
+        gradient += product
 
 
 def project(X: Array, mean: F64, B: F64) -> Array:
@@ -109,6 +131,7 @@ def statistics(X: Array, mean: F64, B: F64, densities: Densities) -> Statistics:
         total.power,
         total.diagonal,
         total.ramps,
+        total.reaches,
     )
     return total
 

@@ -23,6 +23,11 @@ def project(X: Array, mean: F64, B: F64) -> Array:
     return (X - mean.astype(X.dtype)) @ B.astype(X.dtype).T
 
 
+def whiten(X: Array, mean: F64, K: F64) -> npt.NDArray[np.float32]:
+    """White samples ``(X - mean) K^T``, computed in float64, kept in float32."""
+    return ((X - mean) @ K.T).astype(np.float32)
+
+
 def scatter(X: Array) -> tuple[F64, F64]:
     """Mean of a block and its scatter about that mean, float64."""
     deviation = X.astype(np.float64)
@@ -40,10 +45,12 @@ def statistics(X: Array, mean: F64, B: F64, densities: Densities) -> Statistics:
     """
     Y = project(X, mean, B).astype(np.float64)
     p = Y.shape[1]
-    score, curvature, loss, ramps = np.empty_like(Y), np.empty_like(Y), np.empty(p), np.zeros((p, 4))
+    score, curvature, loss = np.empty_like(Y), np.empty_like(Y), np.empty(p)
+    ramps, reaches = np.zeros((p, 4)), np.zeros((p, 4))
     for i, density in enumerate(densities):
         if density.code == PIECEWISE:
-            ramps[i] = 0.5 * (np.maximum(np.abs(Y[:, i, None]) - KNOTS, 0.0) ** 2).sum(axis=0)
+            beyond = np.maximum(np.abs(Y[:, i, None]) - KNOTS, 0.0)
+            ramps[i], reaches[i] = 0.5 * (beyond**2).sum(axis=0), beyond.sum(axis=0)
         loss[i] = density.loss(Y[:, i]).sum()
         score[:, i] = density.score(Y[:, i])
         curvature[:, i] = density.curvature(Y[:, i])
@@ -56,6 +63,7 @@ def statistics(X: Array, mean: F64, B: F64, densities: Densities) -> Statistics:
         power=square.sum(axis=0),
         diagonal=(curvature * square).sum(axis=0),
         ramps=ramps,
+        reaches=reaches,
     )
 
 

@@ -10,15 +10,21 @@ import numpy.typing as npt
 
 from majorica.densities.base import Density
 from majorica.densities.table import Densities
-from majorica.problem import Problem
+from majorica.kernels.compiled import whiten
+from majorica.problem import Problem, pass_block_length
 from majorica.sources.array import ArraySource
-from majorica.sources.base import Block, read_block
+from majorica.sources.base import Block, read_block, split_blocks
 from majorica.statistics import F64, Moments, Statistics
+from majorica.whitening import Whitening
 
 #: Each level has this many times the samples of the last.
 GROWTH = 4
 #: A level's samples are kept in memory up to this many bytes, and this share of the data.
-KEPT_BYTES, KEPT_SHARE = 64 * 2**20, 0.12
+KEPT_BYTES, KEPT_SHARE = 64 * 2**20, 0.13
+#: Of data of this many samples or more, levels are kept whitened and in float32: their steps cost half.
+SHORT_FROM = 100_000
+#: Relative error a loss computed in float32 stays below.
+SHORT_ERROR = 1e-7
 
 
 @dataclass
@@ -82,21 +88,55 @@ class Levels:
         level = self._problem(problem)
         return np.concatenate([level.read(block) for block in level.blocks]).astype(np.float64)
 
+    def error(self, problem: Problem) -> float:
+        """Relative rounding error of a loss over this level; 0 for that of the data's own precision."""
+        return SHORT_ERROR if self._short(problem) else 0.0
+
+    def _short(self, problem: Problem) -> bool:
+        """Whether this level's samples are kept whitened, in float32."""
+        m = min(self.size * self.unit, problem.n)
+        whole = problem.source.dtype.itemsize * problem.source.n_features * problem.n
+        return not self.last and problem.n >= SHORT_FROM and 4 * problem.p * m <= min(KEPT_BYTES, KEPT_SHARE * whole)
+
     def _problem(self, problem: Problem) -> Problem:
         """The problem restricted to this level; its samples are gathered once if they are few."""
         if self.last:
             return problem
         if self._kept is None:
             blocks = self.blocks(problem)
-            source = problem.source
-            bytes_ = source.dtype.itemsize * source.n_features * problem.samples_in(blocks)
-            whole = bytes_ * problem.n // problem.samples_in(blocks)
-            if hasattr(problem.engine, "total") or bytes_ > min(KEPT_BYTES, max(KEPT_SHARE * whole, 2**20)):
-                self._kept = Problem(source, problem.whitening, problem.engine, blocks, problem.backend)
+            if self._short(problem):
+                self._kept = whitened_problem(problem, blocks)
             else:
-                X = np.concatenate([read_block(source, block) for block in blocks])
-                lengths = [problem.samples_in([block]) for block in blocks]
-                edges = np.concatenate([[0], np.cumsum(lengths)])
-                ranges = [((int(a), int(b)),) for a, b in pairwise(edges)]
-                self._kept = Problem(ArraySource(X), problem.whitening, problem.engine, ranges, problem.backend)
+                self._kept = self._gathered(problem, blocks)
         return self._kept
+
+    def _gathered(self, problem: Problem, blocks: list[Block]) -> Problem:
+        """The level's samples as they are, copied together if they are few."""
+        source = problem.source
+        bytes_ = source.dtype.itemsize * source.n_features * problem.samples_in(blocks)
+        whole = bytes_ * problem.n // problem.samples_in(blocks)
+        if hasattr(problem.engine, "total") or bytes_ > min(KEPT_BYTES, max(KEPT_SHARE * whole, 2**20)):
+            return Problem(source, problem.whitening, problem.engine, blocks, problem.backend)
+        X = np.concatenate([read_block(source, block) for block in blocks])
+        lengths = [problem.samples_in([block]) for block in blocks]
+        edges = np.concatenate([[0], np.cumsum(lengths)])
+        ranges = [((int(a), int(b)),) for a, b in pairwise(edges)]
+        return Problem(ArraySource(X), problem.whitening, problem.engine, ranges, problem.backend)
+
+
+def whitened_problem(problem: Problem, blocks: list[Block]) -> Problem:
+    """The samples of `blocks` as a problem of their own in this process: whitened in float64, kept in float32."""
+    whitening = problem.whitening
+    Z = np.empty((problem.samples_in(blocks), whitening.k), np.float32)
+    row = 0
+    for z in problem.engine.run(whiten, problem.source, blocks, whitening.mean, whitening.matrix):
+        Z[row : row + len(z)] = z
+        row += len(z)
+    engine = getattr(problem.engine, "local", problem.engine)
+    return Problem(ArraySource(Z), Whitening.identity(whitening.k), engine, even_blocks(*Z.shape), problem.backend)
+
+
+def even_blocks(m: int, p: int) -> list[Block]:
+    """Blocks of equal length: up to eight that are worth handing out, then as long as those of a full pass."""
+    count = max(min(8, m * p // 2**16), m // pass_block_length(p), 1)
+    return split_blocks(m, -(-m // count))

@@ -11,7 +11,7 @@ from majorica.kernels import newton
 from majorica.kernels.reference import minimise_row
 from majorica.problem import Problem
 from majorica.solvers.base import State, StopReason
-from majorica.solvers.levels import Levels
+from majorica.solvers.levels import SHORT_FROM, Levels
 from majorica.solvers.quasinewton import FLOOR, Memory
 from majorica.solvers.rotations import reset_scales, rotate_pairs
 from majorica.solvers.shapes import Shapes
@@ -59,7 +59,8 @@ class Progressive:
     tol: float | None = None
     adaptive: bool = False
     accuracy: float = 0.3  #: share of the floor that may be left where convergence is slow
-    fast: float = 1e-3  #: and where it is fast
+    fast: float = 0.03  #: and where it is fast
+    cheap: float = 1e-3  #: and where it is fast and a pass costs little, so that every start ends in the same place
     first_level_only: bool = False  #: a cheap start for other solvers
 
     def init(self, problem: Problem, W: F64, densities: Densities, rng: np.random.Generator) -> ProgressiveState:
@@ -92,7 +93,7 @@ class Progressive:
         state.steps_here += 1
         if state.shapes is not None and state.shapes.due and not self._settled(state):
             state.shapes.back_off()
-            if self._refit_in_passing(state, 0.005 / state.n_samples) > gain:
+            if self._refit_in_passing(state, self._least(problem, state)) > gain:
                 state.memory.clear()
         if self._line_search(problem, state, direction):
             return
@@ -116,10 +117,12 @@ class Progressive:
             return state.gradient <= self.tol
         floor = self._floor(problem, state)
         if not state.levels.last:
-            return gain < self.accuracy * floor or state.steps_here >= LONGEST_LEVEL
-        recent = state.gains[-8:]
-        slow = len(recent) == 8 and gain > 0.1 * recent[0]
-        return gain < (self.accuracy if slow else self.fast) * floor
+            enough = max(self.accuracy * floor, 2 * self._rounding(problem, state))
+            return gain < enough or state.steps_here >= LONGEST_LEVEL
+        recent = state.gains[-4:]
+        slow = len(recent) == 4 and gain > 0.3 * recent[0]
+        quick = self.cheap if problem.n < SHORT_FROM else self.fast
+        return gain < (self.accuracy if slow else quick) * floor
 
     def _settled(self, state: ProgressiveState) -> bool:
         """Whether shapes stay put between finishes, so that a `tol` of any size can be reached."""
@@ -132,6 +135,12 @@ class Progressive:
     def _floor(self, problem: Problem, state: ProgressiveState) -> float:
         """The statistical floor of the loss, p^2 / (2 n), less on smaller levels, which are solved more tightly."""
         return float(np.sqrt(state.n_samples / problem.n) * problem.p**2 / (2 * problem.n))
+
+    def _rounding(self, problem: Problem, state: ProgressiveState) -> float:
+        """What the loss must fall by for it not to be rounding."""
+        assert state.statistics is not None
+        error = state.levels.error(problem)
+        return error * float(np.abs(state.statistics.loss).sum() / state.n_samples) if error else 0.0
 
     def _finish_level(self, problem: Problem, state: ProgressiveState) -> None:
         """Last looks at the shapes and the pairs of this level; then the next one, or the end."""
@@ -169,6 +178,8 @@ class Progressive:
         state.finishes = 0
         state.rotated = False
         self._evaluate_here(problem, state)
+        if state.shapes is not None:  # fitted to fewer samples: new ones come with the first step
+            self._refit_in_passing(state, self._least(problem, state))
 
     # -------------------------------------------------------------- evaluation
 
@@ -197,10 +208,11 @@ class Progressive:
         if not slope < 0:
             return False
         length = min(1.0, LONGEST_STEP / newton.spectral_norm(direction, 4))
+        below = state.loss - self._rounding(problem, state)
         for _ in range(10):
             W = state.W + length * (direction @ state.W)
             loss, statistics = self._evaluate(problem, state, W)
-            if loss < state.loss:
+            if loss < below:
                 before, stale = state.relative, state.stale
                 self._accept(state, W, loss, statistics)
                 if not stale:
@@ -213,11 +225,15 @@ class Progressive:
             length = float(np.clip(best, 0.1 * length, 0.5 * length))
         return False
 
+    def _least(self, problem: Problem, state: ProgressiveState) -> float:
+        """What a component must gain to get a new shape."""
+        return max(0.005 / state.n_samples, self._rounding(problem, state))
+
     def _refit_in_passing(self, state: ProgressiveState, least: float) -> float:
         """Refit the shapes that gain over `least`, without a pass of its own; returns the gain.
 
-        The loss at the new shapes is exact, the gradient is still that of the
-        old ones.
+        The loss at the new shapes and the gradient's diagonal are exact, the
+        gradient off it is still that of the old ones.
         """
         assert state.shapes is not None
         assert state.statistics is not None
@@ -225,6 +241,7 @@ class Progressive:
         if gains.any():
             state.densities = state.shapes.densities()
             state.loss = loss_of(state.W, state.statistics, state.densities)
+            state.relative = relative_gradient_of(state.statistics)
             state.stale = True
         return float(gains.sum())
 
@@ -234,7 +251,7 @@ class Progressive:
         if not self._thorough(state):
             enough = max(enough, 0.5 * problem.p / state.n_samples)
         promised = self.tol is not None and state.levels.last  # tol is for the gradient at the shapes that stay
-        gain = self._refit_in_passing(state, enough / problem.p if promised else 0.005 / state.n_samples)
+        gain = self._refit_in_passing(state, enough / problem.p if promised else self._least(problem, state))
         if gain <= enough and not (promised and state.stale):
             return False
         state.memory.clear()
@@ -263,7 +280,7 @@ class Progressive:
             A = unpack_symmetric(moments.packed)[0] / moments.n
             W[i] = minimise_row(A, moments.tilts[0] / moments.n, invert(W)[:, i])
         loss, statistics = self._evaluate(problem, state, W)
-        if not loss < state.loss:
+        if not loss < state.loss - self._rounding(problem, state):
             return False
         self._accept(state, W, loss, statistics)
         return True

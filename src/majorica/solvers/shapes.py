@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from majorica.densities.base import PIECEWISE
+from majorica.densities.piecewise import KNOTS
 from majorica.densities.table import Densities
 from majorica.kernels import shapes as kernels
 from majorica.statistics import F64, Statistics
@@ -57,12 +58,16 @@ class Shapes:
     def refit(self, statistics: Statistics, least: float) -> F64:
         """Best shapes for the samples behind `statistics`; a component changes if it gains over `least` nats.
 
-        Returns each component's gain and brings ``statistics.loss`` to the
-        new shapes; the gradient there is still that of the old ones.
+        Returns each component's gain and brings ``statistics.loss`` and the
+        gradient's diagonal to the new shapes; the gradient off it is still
+        that of the old ones.
         """
         means = basis_means(statistics)
         gains = self.refit_means(means, statistics.n, least)
         statistics.loss = np.einsum("im,im->i", self.slopes, means) * statistics.n
+        jumps = np.diff(self.slopes, axis=1)
+        beyond = 2 * statistics.ramps + KNOTS * statistics.reaches  # (abs(y) - knot)_+ abs(y)
+        np.fill_diagonal(statistics.gradient, self.slopes[:, 0] * statistics.power + np.einsum("im,im->i", jumps, beyond))
         return gains
 
     def refit_means(self, means: F64, n: float, least: float) -> F64:

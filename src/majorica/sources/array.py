@@ -45,7 +45,14 @@ class ArraySource(MatrixSource):
 
     def read_ranges(self, block: Block) -> Array:
         """The samples of a block of many short ranges, in one gather."""
-        return as_block(np.take(self.array, rows_of(block), axis=0), self.dtype)
+        ranges = np.array(block, dtype=np.intp)
+        unit = int(np.gcd.reduce(ranges, axis=None))
+        if unit > 1 and self.array.flags.c_contiguous:  # copies whole units instead of samples
+            whole = self.array[: self.n_samples // unit * unit].reshape(-1, unit * self.n_features)
+            taken = np.take(whole, rows_of(ranges // unit), axis=0).reshape(-1, self.n_features)
+        else:
+            taken = np.take(self.array, rows_of(ranges), axis=0)
+        return as_block(taken, self.dtype)
 
 
 class ColumnsSource(MatrixSource):

@@ -83,9 +83,9 @@ def read_block(source: Source, block: Block) -> Array:
     return out
 
 
-def rows_of(block: Block) -> npt.NDArray[np.intp]:
-    """Numbers of the samples in `block`."""
-    starts, stops = np.array(block, dtype=np.intp).T
+def rows_of(ranges: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """Numbers of the samples in `ranges`, one a row."""
+    starts, stops = ranges.T
     lengths = stops - starts
     return np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
 
