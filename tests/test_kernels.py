@@ -190,3 +190,14 @@ def test_scatter_equals_its_twin(dtype, b: int, f: int) -> None:
     scale = np.sqrt(np.diag(other)) + 1e-30
     np.testing.assert_allclose(mean, twin, rtol=1e-12)
     np.testing.assert_allclose(one / scale / scale[:, None], other / scale / scale[:, None], atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("b", "f", "k"), [(1, 1, 1), (1, 3, 2), (1100, 1, 1), (3001, 5, 5), (700, 90, 40)])
+def test_whiten_equals_its_twin(dtype, b: int, f: int, k: int) -> None:
+    rng = np.random.default_rng(f)
+    X = (100 + rng.normal(size=(b, f))).astype(dtype)
+    mean, K = X.mean(axis=0, dtype=np.float64), rng.normal(size=(k, f))
+    got, wanted = compiled.whiten(X, mean, K), reference.whiten(X, mean, K)
+    assert got.dtype == wanted.dtype == np.float32
+    np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-6)

@@ -29,8 +29,8 @@ class Statistics:
     @classmethod
     def zeros(cls, p: int, n: int = 0) -> Statistics:
         """Empty sums, to be filled over `n` samples."""
-        rows = (np.zeros(p) for _ in range(3))
-        return cls(n, np.zeros(p), np.zeros((p, p)), *rows, np.zeros((p, 4)), np.zeros((p, 4)))
+        power, diagonal, ramps, reaches = np.zeros(p), np.zeros(p), np.zeros((p, 4)), np.zeros((p, 4))
+        return cls(n, np.zeros(p), np.zeros((p, p)), np.zeros(p), power, diagonal, ramps, reaches)
 
     def __iadd__(self, other: Statistics) -> Statistics:
         self.n += other.n

@@ -7,15 +7,20 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from progressive_watch import samples_in_play
+from progressive_data import make_data
+from progressive_watch import run, samples_in_play
 
 from majorica.densities import Huber
 from majorica.densities.table import Densities
+from majorica.engines.threads import ThreadEngine
+from majorica.problem import Problem, pass_block_length
 from majorica.solvers import Progressive
-from majorica.solvers.levels import GROWTH, Levels
-from makers import laplace, make_problem
+from majorica.solvers.levels import GROWTH, SHORT_ERROR, SHORT_FROM, Levels
+from majorica.sources.array import ArraySource
+from majorica.whitening import Whitening
+from makers import laplace, make_problem, whiten
 
 SIZES = [(4001, 2), (50_000, 3), (1_000_003, 10), (200_000, 64), (10_000_000, 5)]
 
@@ -103,3 +108,45 @@ def test_a_pickled_state_is_small() -> None:
     solver.step(problem, state)
     assert not state.levels.last
     assert len(pickle.dumps(state)) < 100_000
+
+
+@pytest.mark.parametrize("density", [None, Huber()], ids=["adaptive", "huber"])
+@pytest.mark.parametrize("kind", ["mixed", "heavy", "near-gaussian", "outliers"])
+def test_levels_in_float32_still_fall_at_every_step(kind: str, density) -> None:
+    """Of long data early levels are float32: a step counts only if it gains more than that rounds, so none rises."""
+    watched = run(make_data(kind, SHORT_FROM + 17, 3, seed=2), density)
+    short = [one for one in watched.seen if one.n_samples < SHORT_FROM]
+    whole = [one for one in watched.seen if one.n_samples >= SHORT_FROM]
+    assert len({one.level for one in short}) >= 2
+    assert max(watched.rises()) <= 1e-12
+    assert max(abs(one.published - one.loss) / one.size for one in short) <= SHORT_ERROR
+    assert max(abs(one.published - one.loss) / one.size for one in whole) <= 1e-9
+
+
+def test_levels_in_float32_are_whitened_samples_in_order() -> None:
+    X = 50 + make_data("laplace", SHORT_FROM, 4, seed=0)
+    problem = make_problem(X)
+    levels = Levels.start(len(X), 4, np.random.default_rng(0))
+    rows = np.concatenate([np.arange(*r) for block in levels.blocks(problem) for r in block])
+    np.testing.assert_array_equal(rows, samples_in_play(levels, len(X)))
+    np.testing.assert_allclose(levels.whitened(problem), whiten(X, problem.whitening)[rows], rtol=1e-6, atol=1e-6)
+    assert levels.error(problem) == SHORT_ERROR
+    while not levels.last:
+        levels.grow()
+    assert levels.error(problem) == 0
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 60), st.integers(1, 300), st.sampled_from([32, 64, 4096]), st.integers(0, 10**6))
+def test_subsets_hold_the_samples_of_their_units(f: int, units: int, unit: int, seed: int) -> None:
+    """Whatever the lengths of unit and block, and with a short last unit."""
+    rng = np.random.default_rng(seed)
+    n = max(f + 1, units * unit - int(rng.integers(unit)))
+    problem = Problem(ArraySource(np.zeros((n, f), np.float32)), Whitening.identity(f), ThreadEngine(1))
+    chosen = np.flatnonzero(rng.random(-(-n // unit)) < 0.4)
+    if not len(chosen):
+        chosen = np.arange(1)
+    blocks = problem.subset(chosen, unit)
+    wanted = np.concatenate([np.arange(u * unit, min((u + 1) * unit, n)) for u in chosen])
+    np.testing.assert_array_equal(np.concatenate([np.arange(*r) for block in blocks for r in block]), wanted)
+    assert max(problem.samples_in([block]) for block in blocks) <= pass_block_length(f)

@@ -301,7 +301,7 @@ def test_kernels_for_any_slopes(slopes: list, n: int, dtype: type, seed: int) ->
     tolerance = {np.float64: 1e-13, np.float32: 1e-5}[dtype] * n * (1 + steepest) * (1 + np.square(X).max()) * p**2
     mean, K = np.zeros(p), np.eye(p)
     got, wanted = (kernels.statistics(X, mean, W, densities) for kernels in (compiled, reference))
-    fields = ["loss", "gradient", "power", "ramps"]
+    fields = ["loss", "gradient", "power", "ramps", "reaches"]
     if dtype is np.float64:  # the second derivative jumps: a rounded sample may fall on the other side of a knot
         fields += ["curvature", "diagonal"]
     for field in fields:
@@ -329,3 +329,19 @@ def test_small_kernels_equal_their_twins() -> None:
         Y = rng.laplace(size=(p, m))
         np.testing.assert_allclose(shapes.square_correlations(Y), square_correlations(Y), atol=1e-12)
         np.testing.assert_allclose(shapes.sample_means(Y[0]), shapes.basis(np.abs(Y[0])).mean(axis=1), rtol=1e-12)
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 5), st.integers(0, 10**6), st.booleans())
+def test_a_refit_brings_loss_and_diagonal_to_the_new_shapes(p: int, seed: int, fine: bool) -> None:
+    """Without a pass: what a pass at the new shapes would find."""
+    rng = np.random.default_rng(seed)
+    X = np.where(np.arange(p) % 2, rng.uniform(-1.7, 1.7, (700, p)), 0.7 * rng.laplace(size=(700, p)))
+    X = X @ (np.eye(p) + 0.2 * rng.normal(size=(p, p)))
+    fitted = Shapes.gaussian(p)
+    fitted.allow_fine = fine
+    before = compiled.statistics(X, np.zeros(p), np.eye(p), fitted.densities())
+    assert fitted.refit(before, 0.0).max() > 0
+    after = compiled.statistics(X, np.zeros(p), np.eye(p), fitted.densities())
+    np.testing.assert_allclose(before.loss, after.loss, rtol=1e-11)
+    np.testing.assert_allclose(np.diag(before.gradient), np.diag(after.gradient), rtol=1e-11, atol=1e-9)

@@ -88,8 +88,8 @@ def _statistics(X, mean, B, codes, shapes, tile, loss, gradient, curvature, powe
     b, f = X.shape
     p = B.shape[0]
     longest = min(tile, b)  # buffers for all tiles: threads that allocate by the tile wait for each other
-    centred_, Y_, score_ = np.empty(longest * f, X.dtype), np.empty(longest * p, X.dtype), np.empty(longest * p, X.dtype)
-    product = np.empty((p, p), X.dtype)
+    centred_, product = np.empty(longest * f, X.dtype), np.empty((p, p), X.dtype)
+    Y_, score_ = np.empty(longest * p, X.dtype), np.empty(longest * p, X.dtype)
     for start in range(0, b, tile):
         m = min(tile, b - start)
         centred = centred_[: m * f].reshape(m, f)

@@ -23,8 +23,8 @@ GROWTH = 4
 KEPT_BYTES, KEPT_SHARE = 64 * 2**20, 0.13
 #: Of data of this many samples or more, levels are kept whitened and in float32: their steps cost half.
 SHORT_FROM = 100_000
-#: Relative error a loss computed in float32 stays below.
-SHORT_ERROR = 1e-7
+#: Error a loss computed in float32 stays below, relative to the sizes of the terms in it.
+SHORT_ERROR = 1e-6
 
 
 @dataclass
@@ -89,7 +89,7 @@ class Levels:
         return np.concatenate([level.read(block) for block in level.blocks]).astype(np.float64)
 
     def error(self, problem: Problem) -> float:
-        """Relative rounding error of a loss over this level; 0 for that of the data's own precision."""
+        """Rounding error of a loss over this level, relative to its terms; 0 where it is that of the data."""
         return SHORT_ERROR if self._short(problem) else 0.0
 
     def _short(self, problem: Problem) -> bool:

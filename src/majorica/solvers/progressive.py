@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from majorica.densities.base import PIECEWISE
 from majorica.densities.table import Densities
 from majorica.kernels import newton
 from majorica.kernels.reference import minimise_row
@@ -138,9 +139,11 @@ class Progressive:
 
     def _rounding(self, problem: Problem, state: ProgressiveState) -> float:
         """What the loss must fall by for it not to be rounding."""
-        assert state.statistics is not None
         error = state.levels.error(problem)
-        return error * float(np.abs(state.statistics.loss).sum() / state.n_samples) if error else 0.0
+        if not error:
+            return 0.0
+        assert state.statistics is not None
+        return error * float(sizes_of_terms(state.statistics, state.densities).sum() / state.n_samples)
 
     def _finish_level(self, problem: Problem, state: ProgressiveState) -> None:
         """Last looks at the shapes and the pairs of this level; then the next one, or the end."""
@@ -296,3 +299,9 @@ def relative_gradient_of(statistics: Statistics) -> F64:
 def loss_of(W: F64, statistics: Statistics, densities: Densities) -> float:
     """Mean negative log-likelihood of whitened samples, Eq. (emp_risk), normalisers included."""
     return float(statistics.loss.sum() / statistics.n + densities.log_normalisers.sum() - newton.log_abs_det(W))
+
+
+def sizes_of_terms(statistics: Statistics, densities: Densities) -> F64:
+    """The largest of the sums that make up each component's loss; the parabolas of a piecewise one may cancel."""
+    steepest = np.where(densities.codes == PIECEWISE, np.abs(densities.shapes[:, :5]).max(axis=1), 0.0)
+    return np.maximum(np.abs(statistics.loss), 0.5 * steepest * statistics.power)

@@ -11,6 +11,8 @@ from majorica.statistics import F64
 ANGLES = (np.pi / 8, np.pi / 4, 3 * np.pi / 8)
 #: Pairs are looked at if their clipped squares correlate by this many standard errors.
 SUSPICIOUS = 3.0
+#: Pairs that may fail in a row, the most suspicious first, before the rest are taken to be fine.
+PATIENCE = 32
 
 
 def square_correlations(Y: F64) -> F64:
@@ -33,12 +35,15 @@ def rotate_pairs(Z: F64, W: F64, shapes: Shapes) -> int:
     """Try rotations of suspicious pairs on the whitened samples `Z` ``(m, k)``; changes `W` and `shapes` in place.
 
     Each trial refits both shapes; the best one is kept if the loss falls by
-    more than 1/m. Returns how many pairs were rotated.
+    more than 1/m. Gives up after :data:`PATIENCE` pairs that gained nothing.
+    Returns how many pairs were rotated.
     """
     sources = W @ Z.T
     m = sources.shape[1]
-    rotated = 0
+    rotated = failed = 0
     for i, j in suspicious_pairs(sources, limit=2 * len(W)):
+        if failed == PATIENCE:
+            break
         before = _loss(sources[i], shapes, i) + _loss(sources[j], shapes, j)
         best, found = before - 1.0 / m, None
         pair = sources[[i, j]]
@@ -54,7 +59,9 @@ def rotate_pairs(Z: F64, W: F64, shapes: Shapes) -> int:
             if loss < best:
                 best, found = loss, (turn, turned, fits)
         if found is None:
+            failed += 1
             continue
+        failed = 0
         turn, turned, fits = found
         W[[i, j]] = turn @ W[[i, j]]
         sources[[i, j]] = turned

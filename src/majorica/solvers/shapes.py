@@ -67,7 +67,8 @@ class Shapes:
         statistics.loss = np.einsum("im,im->i", self.slopes, means) * statistics.n
         jumps = np.diff(self.slopes, axis=1)
         beyond = 2 * statistics.ramps + KNOTS * statistics.reaches  # (abs(y) - knot)_+ abs(y)
-        np.fill_diagonal(statistics.gradient, self.slopes[:, 0] * statistics.power + np.einsum("im,im->i", jumps, beyond))
+        diagonal = self.slopes[:, 0] * statistics.power + np.einsum("im,im->i", jumps, beyond)
+        np.fill_diagonal(statistics.gradient, diagonal)
         return gains
 
     def refit_means(self, means: F64, n: float, least: float) -> F64:
