@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -192,11 +192,12 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         of this machine for all else.
         """
         source = self._source(X, reset=True)
+        stream = source.n_samples is None
         solver = self.solver
         if solver == "auto":
-            solver = "online" if isinstance(source, Stream) else "progressive"
+            solver = "online" if stream else "progressive"
         options = resolve(self, solver)
-        if isinstance(source, Stream) and solver != "online":
+        if stream and solver != "online":
             raise DataTypeError(
                 f"solver={solver!r} passes over the data many times, a stream can be read once; "
                 "use solver='online', or an array or file"
@@ -212,7 +213,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
                 session, fitted = fit_stream(source, options, checkpoint=keeper)
                 self._publish(fitted, session=session)
             else:
-                assert not isinstance(source, Stream)
+                source = cast("Source", source)
                 with engine_for(source, engine, n_jobs=plan.n_jobs) as own:
                     on_disk = plan.touch_on_disk
                     self._publish(fit_source(source, options, own, checkpoint=keeper, touch_on_disk=on_disk))

@@ -172,11 +172,11 @@ def as_source(
 
 def _is_source(x: Any) -> bool:
     """Whether `x` is a source; objects that answer to every name (mocks, delayed values) are not."""
-    return isinstance(x, Source) and isinstance(x.n_samples, numbers.Integral)
+    return hasattr(x, "n_samples") and isinstance(x, Source) and isinstance(x.n_samples, numbers.Integral)
 
 
 def _is_stream(x: Any) -> bool:
-    return isinstance(x, Stream) and x.n_samples is None and not isinstance(x, type)
+    return hasattr(x, "n_samples") and isinstance(x, Stream) and x.n_samples is None and not isinstance(x, type)
 
 
 def _refuse(x: Any, **options: Any) -> None:
