@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,12 +44,8 @@ class Levels:
     @classmethod
     def start(cls, n: int, p: int, rng: np.random.Generator) -> Levels:
         """The smallest level: n / 4^k, at least 1000 samples and 20 a component."""
-        unit = int(min(n, 2 ** np.clip(np.ceil(np.log2(max(n, 1) / 2**15)), 5, 12)))
+        unit, size = smallest_level(n, p)
         units = -(-n // unit)
-        least = max(1000, 20 * p, 8 * unit)
-        size = n
-        while size // GROWTH >= least:
-            size //= GROWTH
         whole = size == n
         return cls(np.arange(units) if whole else rng.permutation(units), unit, units if whole else -(-size // unit))
 
@@ -80,7 +78,7 @@ class Levels:
     def whitened(self, problem: Problem) -> F64:
         """All whitened samples of this level, float64."""
         level = self._problem(problem)
-        return np.concatenate([level.read(block) for block in level.blocks]).astype(np.float64)
+        return gather((level.read(block) for block in level.blocks), level.samples_in(level.blocks), level.p)
 
     def _problem(self, problem: Problem) -> Problem:
         """The problem restricted to this level; its samples are gathered once if they are few."""
@@ -91,12 +89,40 @@ class Levels:
             source = problem.source
             bytes_ = source.dtype.itemsize * source.n_features * problem.samples_in(blocks)
             whole = bytes_ * problem.n // problem.samples_in(blocks)
-            if hasattr(problem.engine, "total") or bytes_ > min(KEPT_BYTES, max(KEPT_SHARE * whole, 2**20)):
+            if hasattr(problem.engine, "total") or bytes_ > most_kept(whole):
                 self._kept = Problem(source, problem.whitening, problem.engine, blocks, problem.backend)
             else:
-                X = np.concatenate([read_block(source, block) for block in blocks])
+                samples = (read_block(source, block) for block in blocks)
+                X = gather(samples, problem.samples_in(blocks), source.n_features, source.dtype)
                 lengths = [problem.samples_in([block]) for block in blocks]
                 edges = np.concatenate([[0], np.cumsum(lengths)])
                 ranges = [((int(a), int(b)),) for a, b in pairwise(edges)]
                 self._kept = Problem(ArraySource(X), problem.whitening, problem.engine, ranges, problem.backend)
         return self._kept
+
+
+def smallest_level(n: int, p: int) -> tuple[int, int]:
+    """Samples a unit, and samples of the first level before they are rounded up to whole units."""
+    unit = int(min(n, 2 ** np.clip(np.ceil(np.log2(max(n, 1) / 2**15)), 5, 12)))
+    least = max(1000, 20 * p, 8 * unit)
+    size = n
+    while size // GROWTH >= least:
+        size //= GROWTH
+    return unit, size
+
+
+def most_kept(whole: int) -> int:
+    """Most bytes of a level's samples that are kept, of `whole` bytes of data."""
+    return int(min(KEPT_BYTES, max(KEPT_SHARE * whole, 2**20)))
+
+
+def gather(
+    parts: Iterable[npt.NDArray[np.floating]], n: int, width: int, dtype: npt.DTypeLike = np.float64
+) -> npt.NDArray[Any]:
+    """Parts of `n` samples in all as one array ``(n, width)``; holds one part at a time besides it."""
+    out = np.empty((n, width), dtype)
+    row = 0
+    for part in parts:
+        out[row : row + len(part)] = part
+        row += len(part)
+    return out
