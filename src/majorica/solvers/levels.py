@@ -20,7 +20,7 @@ from majorica.statistics import F64, Moments, Statistics
 #: Each level has this many times the samples of the last.
 GROWTH = 4
 #: A level's samples are kept in memory up to this many bytes, and this share of the data.
-KEPT_BYTES, KEPT_SHARE = 64 * 2**20, 0.12
+KEPT_BYTES, KEPT_SHARE = 32 * 2**20, 0.12
 
 
 @dataclass
