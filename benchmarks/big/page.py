@@ -58,10 +58,11 @@ def limits(runs: list[dict[str, Any]]) -> str:
     return (
         f"Fitted with `ICA(memory_limit={runs[-1]['memory_limit']!r})` in a process whose data segment is limited "
         f"(`RLIMIT_DATA`) to {megabytes(data + fit['limit'])} MB: {megabytes(data)} MB are the interpreter, the "
-        f"libraries, the compiled code and the buffers of BLAS before the fit, of which "
-        f"{megabytes(fit['before']['anonymous'])} MB are in use, and {megabytes(fit['limit'])} MB are the limit. Memory "
-        "is anonymous memory, looked at every 5 ms; pages of the mapped file are not in it, as the system can take them "
-        f"back. Reading is from front to back, 16 MB a call; {where}, before reading and before fitting."
+        "libraries, the compiled code and the buffers of BLAS before the fit, of which "
+        f"{megabytes(fit['before']['anonymous'])} MB are in use, and {megabytes(fit['limit'])} MB are the limit. "
+        "Memory is anonymous memory, looked at every 5 ms; pages of the mapped file are not in it, as the system can "
+        f"take them back. Reading is from front to back, 16 MB a call; {where}, before reading and before fitting. "
+        "*Cores busy* is processor time over wall time: on a machine with other work it is low, and seconds are long."
     )
 
 
@@ -71,8 +72,9 @@ def memory_text(runs: list[dict[str, Any]]) -> str:
     whole = [run["fit"]["peak"]["anonymous"] for run in runs]
     within = max(h / run["fit"]["planned"] for h, run in zip(held, runs, strict=True))
     spread = max(whole) / min(whole)
+    enough = verdict(within, 1, at_most=True)
     return (
-        f"Largest share of the planned memory that was used: {within:.2f} (target 1: {verdict(within, 1, at_most=True)}). "
+        f"Largest share of the planned memory that was used: {within:.2f} (target 1: {enough}). "
         f"Largest over smallest memory of the process: {spread:.2f} (target {SPREAD}: "
         f"{verdict(spread, SPREAD, at_most=True)}); of the fit alone: {max(held) / min(held):.2f}."
     )

@@ -239,7 +239,7 @@ def test_soak_of_a_hundred_million_samples() -> None:
             memory.append(private_memory())
         if i % 1_000 == 0:
             sizes.append(len(snapshot(ica)))
-            print(f"{i * block:.0e} samples: error {errors[-1]:.4f}, {memory[-1] / 1e3:.1f} MB, model {sizes[-1]} bytes")
+            print(f"{i * block:.0e} samples: error {errors[-1]:.4f}, {memory[-1] / 1e3:.1f} MB, model {sizes[-1]} B")
     assert ica.n_samples_seen_ == n
     assert np.isfinite(ica.transform(X)).all()
     assert max(errors) < 0.3
