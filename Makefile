@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: demo test test-slow test-browser lint bench race floor paper paper-full docs clean
+.PHONY: demo test test-slow test-browser lint bench race floor big paper paper-full docs clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -47,6 +47,10 @@ race: $(STAMP)
 
 floor: $(STAMP)
 	$(BIN)/python -m benchmarks.floor
+
+# Writes files of 1, 10 and 16 GB and removes them: make big IMAGES=images.npz FOLDER=/large/disk
+big: $(STAMP)
+	$(BIN)/python -m benchmarks.big $(if $(IMAGES),--images $(IMAGES)) $(if $(FOLDER),--folder $(FOLDER))
 
 paper: $(STAMP)
 	$(BIN)/python -m benchmarks.paper

@@ -9,12 +9,17 @@ from dataclasses import dataclass, field
 from majorica.errors import MemoryLimitError, ParameterError
 from majorica.fitting import Options
 from majorica.problem import pass_block_length
+from majorica.solvers.levels import most_kept, smallest_level
+from majorica.solvers.progressive import ROTATION_SAMPLES
+from majorica.solvers.quasinewton import Memory
 from majorica.sources.base import Source, Stream
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 #: Samples a stream keeps for its start, and the steps' blocks it is read in.
 _START = 10_000
+#: A range of samples in a list of blocks: two numbers, two tuples and their places.
+_RANGE = 240
 
 
 def parse_bytes(memory_limit: int | str | None) -> int | None:
@@ -122,17 +127,22 @@ def _components(source: Source | Stream, options: Options) -> int:
 def _parts(source: Source | Stream, options: Options, n_jobs: int, *, on_disk: bool) -> dict[str, int]:
     f, k, item = source.n_features, _components(source, options), source.dtype.itemsize
     length = pass_block_length(f)
-    online = options.solver == "online"
+    online, progressive = options.solver == "online", options.solver == "progressive"
     n = _START if source.n_samples is None else source.n_samples
     rows = min(_START if online else n, length)
+    in_memory = getattr(source, "in_memory", False)
     flight = 1 if n_jobs == 1 and getattr(source, "in_memory", True) else 2 * n_jobs
-    # A block in flight: its samples (if not a view of the data), sources, scores and one temporary.
-    samples = 0 if getattr(source, "in_memory", False) else (flight + 3) * rows * f * item
+    # Blocks of a random subset are copies wherever the samples are, and may be nearly twice as long as others.
+    longest = min(n, 2 * length) if progressive else rows
+    samples = (n_jobs if in_memory else flight + 3) * longest * f * item
+    # A block in flight has sources, scores and one temporary besides its samples.
     parts = {
-        "blocks": samples + flight * rows * k * 8 * 4,
+        "blocks": samples + max(flight * rows, n_jobs * longest) * k * 8 * 4,
         "covariance and whitening": 6 * f * f * 8 if f <= n else 3 * n * f * 8 + 3 * n * n * 8,
-        "steps": 40 * k * k * 8,
+        "steps": (flight + 30) * k * k * 8 + 2 * Memory.of_size(k).steps.nbytes,
     }
+    if not online:
+        parts["random subsets"] = _subsets(source, options, n, k, length)
     if online:
         parts["first samples of the stream"] = 3 * min(n, _START) * f * 8
     if options.solver in ("batch", "incremental", "online"):
@@ -145,3 +155,23 @@ def _parts(source: Source | Stream, options: Options, n_jobs: int, *, on_disk: b
             parts["memory of the incremental solver"] = size
         parts["mini-batch"] = options.batch_size * (f * item + 5 * k * 8)
     return parts
+
+
+def _subsets(source: Source | Stream, options: Options, n: int, k: int, length: int) -> int:
+    """What random subsets take: the samples of one are kept where they are few, and their sources where they rotate.
+
+    Solvers other than the progressive one start from its first subset if densities are adaptive.
+    """
+    unit, first = smallest_level(n, k)
+    lists = _RANGE * (-(-n // length))
+    bytes_ = n * source.n_features * source.dtype.itemsize
+    if options.solver == "progressive":
+        lists += _RANGE * (-(-n // unit))
+        kept, rotated = most_kept(bytes_), min(n, ROTATION_SAMPLES)
+    elif options.adaptive:
+        first = min(n, first + unit)
+        kept, rotated = min(most_kept(bytes_), bytes_ * first // n), min(first, ROTATION_SAMPLES)
+    else:
+        return lists
+    # Samples, sources and their squares, float64, and a few sources on their own.
+    return lists + kept + (rotated * (3 * k + 16) * 8 if options.adaptive else 0)

@@ -36,7 +36,7 @@ def fit_stream(
     if isinstance(source, Stream):
         data, blocks = _peek(source)
     else:
-        data = fingerprint(source)
+        data = "" if checkpoint is None else fingerprint(source)
     if checkpoint is not None:
         density = options.density if isinstance(options.density, Density) else None
         resumed = checkpoint.resume({**identify(options), "data": data}, density=density)

@@ -72,6 +72,10 @@ def lines(path: str) -> list[float]:
         return [float(line.split()[0]) for line in file if line.endswith("\n")]
 
 
+def ended(child: int) -> bool:
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
 def main() -> None:
     solver, kills, seed, folder = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     rng = np.random.default_rng(seed)
@@ -88,9 +92,10 @@ def main() -> None:
             fit(solver, X, path, log, 0.01)
             os._exit(0)
         give_up = time.monotonic() + 30
-        while not (os.path.exists(path) and lines(log)) and time.monotonic() < give_up:
+        # The second step begins when the checkpoint of the first is written: on a busy machine too, some way is made.
+        while not (os.path.exists(path) and len(lines(log)) > 1) and time.monotonic() < give_up and not ended(child):
             time.sleep(0.002)
-        time.sleep(rng.uniform(0, 0.01 * total / kills))
+        time.sleep(rng.uniform(0, 0.01 * max(1.0, total / (kills + 1) - 2)))
         os.kill(child, signal.SIGKILL)
         killed += os.waitpid(child, 0)[1] == signal.SIGKILL
         first.append(lines(log)[0] if lines(log) else None)

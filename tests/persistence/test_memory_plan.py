@@ -117,3 +117,51 @@ def test_peak_memory_does_not_grow_with_the_data(solver: str, tmp_path: Path) ->
     grown = int(done.stdout.split()[-1]) / 1000
     # The map of a file counts as resident though the system can take it back at any time.
     assert grown < (40 + 48 if solver == "incremental" else 40), f"{grown} MB"
+
+
+LIMITED = """
+import json, resource, sys, warnings
+warnings.simplefilter("ignore")
+import numpy as np
+from majorica import ICA, as_source
+from majorica.memory import make_plan
+from majorica.parameters import resolve
+
+path, solver, share = sys.argv[1], sys.argv[2], float(sys.argv[3])
+
+def new(**more):
+    return ICA(solver=solver, max_iter=3, random_state=0, n_jobs=2, batch_size=1000, **more)
+
+source = as_source(path)
+new().fit(source.read(0, 6000))  # loads compiled code (for read-only samples too), starts threads once
+limit = make_plan(source, resolve(new(), solver), n_jobs=2).total
+with open("/proc/self/status") as status:
+    data = next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmData"))
+# What threads' stacks and the allocator's rounding take besides: three threads' worth.
+allowed = data + int(share * limit) + 3 * 2**23
+resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
+new(memory_limit=limit).fit(path)
+print(json.dumps(limit))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="RLIMIT_DATA counts mapped memory on Linux")
+@pytest.mark.parametrize("solver", ["progressive", "incremental", "batch", "online"])
+def test_a_hard_limit_at_the_plan_is_kept(solver: str, tmp_path: Path) -> None:
+    """What the plan says is enough is enough for the system too; the pages of a mapped file do not count."""
+    path = tmp_path / "X.npy"
+    X = np.lib.format.open_memmap(path, "w+", np.float32, (400_000, 30))
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(30, 30)).astype(np.float32)
+    for start in range(0, len(X), 50_000):
+        X[start : start + 50_000] = rng.laplace(size=(50_000, 30)).astype(np.float32) @ A
+    X.flush()
+
+    def run(share: float) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", LIMITED, str(path), solver, str(share)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+
+    done = run(1.0)
+    assert done.returncode == 0, done.stderr[-2000:]
+    if solver == "progressive":  # the limit is one: what is not there cannot be taken
+        assert run(-0.3).returncode != 0

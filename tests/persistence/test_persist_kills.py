@@ -20,7 +20,8 @@ def run(solver: str, kills: int, seed: int, folder: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=280, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     outcome = json.loads(done.stdout.splitlines()[-1])
-    assert outcome["killed"] >= 1
+    print(solver, outcome)
+    assert outcome["killed"] >= max(1, kills - 1)  # the last one may come too late
     assert outcome["unreadable"] == 0
     assert outcome["same"]
     # Each run went on from where a written checkpoint was, not from the beginning.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +22,7 @@ from majorica.whitening import Whitening
 #: Each level has this many times the samples of the last.
 GROWTH = 4
 #: A level's samples are kept in memory up to this many bytes, and this share of the data.
-KEPT_BYTES, KEPT_SHARE = 64 * 2**20, 0.13
+KEPT_BYTES, KEPT_SHARE = 32 * 2**20, 0.13
 #: Of data of this many samples or more, levels are kept whitened and in float32: their steps cost half.
 SHORT_FROM = 100_000
 #: Error a loss computed in float32 stays below, relative to the sizes of the terms in it.
@@ -48,12 +50,8 @@ class Levels:
     @classmethod
     def start(cls, n: int, p: int, rng: np.random.Generator) -> Levels:
         """The smallest level: n / 4^k, at least 1000 samples and 20 a component."""
-        unit = int(min(n, 2 ** np.clip(np.ceil(np.log2(max(n, 1) / 2**15)), 5, 12)))
+        unit, size = smallest_level(n, p)
         units = -(-n // unit)
-        least = max(1000, 20 * p, 8 * unit)
-        size = n
-        while size // GROWTH >= least:
-            size //= GROWTH
         whole = size == n
         return cls(np.arange(units) if whole else rng.permutation(units), unit, units if whole else -(-size // unit))
 
@@ -86,7 +84,7 @@ class Levels:
     def whitened(self, problem: Problem) -> F64:
         """All whitened samples of this level, float64."""
         level = self._problem(problem)
-        return np.concatenate([level.read(block) for block in level.blocks]).astype(np.float64)
+        return gather((level.read(block) for block in level.blocks), level.samples_in(level.blocks), level.p)
 
     def error(self, problem: Problem) -> float:
         """Rounding error of a loss over this level, relative to its terms; 0 where it is that of the data."""
@@ -96,7 +94,7 @@ class Levels:
         """Whether this level's samples are kept whitened, in float32."""
         m = min(self.size * self.unit, problem.n)
         whole = problem.source.dtype.itemsize * problem.source.n_features * problem.n
-        return not self.last and problem.n >= SHORT_FROM and 4 * problem.p * m <= min(KEPT_BYTES, KEPT_SHARE * whole)
+        return not self.last and problem.n >= SHORT_FROM and 4 * problem.p * m <= most_kept(whole)
 
     def _problem(self, problem: Problem) -> Problem:
         """The problem restricted to this level; its samples are gathered once if they are few."""
@@ -115,9 +113,10 @@ class Levels:
         source = problem.source
         bytes_ = source.dtype.itemsize * source.n_features * problem.samples_in(blocks)
         whole = bytes_ * problem.n // problem.samples_in(blocks)
-        if hasattr(problem.engine, "total") or bytes_ > min(KEPT_BYTES, max(KEPT_SHARE * whole, 2**20)):
+        if hasattr(problem.engine, "total") or bytes_ > most_kept(whole):
             return Problem(source, problem.whitening, problem.engine, blocks, problem.backend)
-        X = np.concatenate([read_block(source, block) for block in blocks])
+        samples = (read_block(source, block) for block in blocks)
+        X = gather(samples, problem.samples_in(blocks), source.n_features, source.dtype)
         lengths = [problem.samples_in([block]) for block in blocks]
         edges = np.concatenate([[0], np.cumsum(lengths)])
         ranges = [((int(a), int(b)),) for a, b in pairwise(edges)]
@@ -127,11 +126,8 @@ class Levels:
 def whitened_problem(problem: Problem, blocks: list[Block]) -> Problem:
     """The samples of `blocks` as a problem of their own in this process: whitened in float64, kept in float32."""
     whitening = problem.whitening
-    Z = np.empty((problem.samples_in(blocks), whitening.k), np.float32)
-    row = 0
-    for z in problem.engine.run(whiten, problem.source, blocks, whitening.mean, whitening.matrix):
-        Z[row : row + len(z)] = z
-        row += len(z)
+    samples = problem.engine.run(whiten, problem.source, blocks, whitening.mean, whitening.matrix)
+    Z = gather(samples, problem.samples_in(blocks), whitening.k, np.float32)
     engine = getattr(problem.engine, "local", problem.engine)
     return Problem(ArraySource(Z), Whitening.identity(whitening.k), engine, even_blocks(*Z.shape), problem.backend)
 
@@ -140,3 +136,30 @@ def even_blocks(m: int, p: int) -> list[Block]:
     """Blocks of equal length: up to eight that are worth handing out, then as long as those of a full pass."""
     count = max(min(8, m * p // 2**16), m // pass_block_length(p), 1)
     return split_blocks(m, -(-m // count))
+
+
+def smallest_level(n: int, p: int) -> tuple[int, int]:
+    """Samples a unit, and samples of the first level before they are rounded up to whole units."""
+    unit = int(min(n, 2 ** np.clip(np.ceil(np.log2(max(n, 1) / 2**15)), 5, 12)))
+    least = max(1000, 20 * p, 8 * unit)
+    size = n
+    while size // GROWTH >= least:
+        size //= GROWTH
+    return unit, size
+
+
+def most_kept(whole: int) -> int:
+    """Most bytes of a level's samples that are kept, of `whole` bytes of data."""
+    return int(min(KEPT_BYTES, max(KEPT_SHARE * whole, 2**20)))
+
+
+def gather(
+    parts: Iterable[npt.NDArray[np.floating]], n: int, width: int, dtype: npt.DTypeLike = np.float64
+) -> npt.NDArray[Any]:
+    """Parts of `n` samples in all as one array ``(n, width)``; holds one part at a time besides it."""
+    out = np.empty((n, width), dtype)
+    row = 0
+    for part in parts:
+        out[row : row + len(part)] = part
+        row += len(part)
+    return out
