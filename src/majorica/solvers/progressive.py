@@ -24,6 +24,9 @@ LONGEST_STEP = 0.5
 LONGEST_LEVEL = 80
 #: Times new shapes may keep a level from ending: scale and shape creep along a ridge when optimised in turn.
 MOST_FINISHES = 3
+#: Nats a component below which a step on a level is not worth its time; where convergence is slow, on the last level
+#: too, as of very long data the statistical floor is far smaller.
+WORTH, WORTH_IF_SLOW = 1e-6, 1e-5
 #: Rotations of pairs are tried on at most this many samples.
 ROTATION_SAMPLES = 50_000
 
@@ -117,13 +120,15 @@ class Progressive:
         if state.levels.last and self.tol is not None:
             return state.gradient <= self.tol
         floor = self._floor(problem, state)
-        if not state.levels.last:
-            enough = max(self.accuracy * floor, 2 * self._rounding(problem, state))
-            return gain < enough or state.steps_here >= LONGEST_LEVEL
         recent = state.gains[-4:]
         slow = len(recent) == 4 and gain > 0.3 * recent[0]
-        quick = self.cheap if problem.n < SHORT_FROM else self.fast
-        return gain < (self.accuracy if slow else quick) * floor
+        if not state.levels.last:
+            worth = (WORTH_IF_SLOW if slow else WORTH) * problem.p
+            enough = max(self.accuracy * floor, 2 * self._rounding(problem, state), worth)
+            return gain < enough or state.steps_here >= LONGEST_LEVEL
+        if slow:
+            return gain < max(self.accuracy * floor, WORTH_IF_SLOW * problem.p)
+        return gain < (self.cheap if problem.n < SHORT_FROM else self.fast) * floor
 
     def _settled(self, state: ProgressiveState) -> bool:
         """Whether shapes stay put between finishes, so that a `tol` of any size can be reached."""
