@@ -17,7 +17,7 @@ from majorica.densities.piecewise import KNOTS
 from majorica.densities.table import Densities
 from majorica.kernels import compiled, reference, shapes
 from majorica.solvers.rotations import rotate_pairs, square_correlations, suspicious_pairs
-from majorica.solvers.shapes import Shapes, basis_means
+from majorica.solvers.shapes import Shapes, basis_means, diagonal_sums
 
 BOX = [(shapes.SLOPE_MIN, shapes.SLOPE_MAX)] * 4 + [(shapes.TAIL_MIN, shapes.SLOPE_MAX)]
 SOURCES = {
@@ -345,3 +345,6 @@ def test_a_refit_brings_loss_and_diagonal_to_the_new_shapes(p: int, seed: int, f
     after = compiled.statistics(X, np.zeros(p), np.eye(p), fitted.densities())
     np.testing.assert_allclose(before.loss, after.loss, rtol=1e-11)
     np.testing.assert_allclose(np.diag(before.gradient), np.diag(after.gradient), rtol=1e-11, atol=1e-9)
+    np.testing.assert_allclose(np.diag(before.gradient), diagonal_sums(fitted.slopes, after), rtol=1e-11, atol=1e-9)
+    means = basis_means(after)
+    np.testing.assert_allclose(before.loss, np.einsum("im,im->i", fitted.slopes, means) * 700, rtol=1e-11)

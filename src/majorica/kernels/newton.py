@@ -12,12 +12,6 @@ import numpy as np
 
 
 @nb.njit(nogil=True, cache=True)
-def log_abs_det(W):
-    """``log|det W|``."""
-    return np.linalg.slogdet(W)[1]
-
-
-@nb.njit(nogil=True, cache=True)
 def block_curvature(curvature, power, diagonal, n, floor, upper):
     """Fill `upper` with the entries of the 2 x 2 blocks, smallest eigenvalues raised to `floor`."""
     p = upper.shape[0]
@@ -30,6 +24,27 @@ def block_curvature(curvature, power, diagonal, n, floor, upper):
             lift = max(0.0, floor - smallest)
             upper[i, j] = a + lift
             upper[j, i] = b + lift
+
+
+@nb.njit(nogil=True, cache=True)
+def digest(W, n, loss, gradient, curvature, power, diagonal, log_normalisers, floor, relative, upper):
+    """Fill `relative` with the relative gradient and `upper` with the blocks; returns the loss and the largest entry.
+
+    One call instead of ten: twins are ``loss_of`` and ``relative_gradient_of``
+    of :mod:`majorica.solvers.quasinewton`.
+    """
+    p = W.shape[0]
+    largest = 0.0
+    for i in range(p):
+        for j in range(p):
+            entry = gradient[i, j] / n
+            if i == j:
+                entry -= 1.0
+            relative[i, j] = entry
+            if not abs(entry) <= largest and largest == largest:  # NaN stays
+                largest = abs(entry)
+    block_curvature(curvature, power, diagonal, n, floor, upper)
+    return loss.sum() / n + log_normalisers.sum() - np.linalg.slogdet(W)[1], largest
 
 
 @nb.njit(nogil=True, cache=True)

@@ -254,6 +254,32 @@ def refit(T, slopes, log_normalisers, fine, allow_fine, n, least):
     return gains
 
 
+@nb.njit(nogil=True, cache=True)
+def refit_sums(n, power, ramps, reaches, slopes, log_normalisers, fine, allow_fine, least, loss, gradient):
+    """:func:`refit` from a pass's sums; brings the sums `loss` and the diagonal of `gradient` to the new shapes.
+
+    Scores are linear in the slopes, so the sums of ``(abs(y) - knot)_+`` and
+    of half its square say what both are at any shape. Twin: ``basis_means``
+    and ``diagonal_sums`` of :mod:`majorica.solvers.shapes`.
+    """
+    p = power.size
+    T = np.empty((p, 5))
+    for i in range(p):
+        above = 0.5 * power[i]
+        for m in range(5):
+            below = ramps[i, m] if m < 4 else 0.0
+            T[i, m] = (above - below) / n
+            above = below
+    gains = refit(T, slopes, log_normalisers, fine, allow_fine, n, least)
+    for i in range(p):
+        loss[i] = np.dot(slopes[i], T[i]) * n
+        total = slopes[i, 0] * power[i]
+        for m in range(4):
+            total += (slopes[i, m + 1] - slopes[i, m]) * (2 * ramps[i, m] + KNOTS[m] * reaches[i, m])
+        gradient[i, i] = total
+    return gains
+
+
 @nb.njit(nogil=True, cache=True, fastmath=FAST)
 def sample_means(y):
     """Means of the five basis functions over one source's samples. Twin: ``basis(abs(y)).mean(axis=1)``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -191,22 +192,18 @@ class Progressive:
 
     # -------------------------------------------------------------- evaluation
 
-    def _evaluate(self, problem: Problem, state: ProgressiveState, W: F64) -> tuple[float, Statistics]:
+    def _evaluate(self, problem: Problem, state: ProgressiveState, W: F64) -> Evaluation:
         statistics = state.levels.statistics(problem, W, state.densities)
         state.passes += statistics.n / problem.n
-        return loss_of(W, statistics, state.densities), statistics
+        return evaluation(W, statistics, state.densities)
 
     def _evaluate_here(self, problem: Problem, state: ProgressiveState) -> None:
-        self._accept(state, state.W, *self._evaluate(problem, state, state.W))
+        self._accept(state, self._evaluate(problem, state, state.W))
 
-    def _accept(self, state: ProgressiveState, W: F64, loss: float, statistics: Statistics) -> None:
-        state.W, state.loss, state.statistics, state.stale = W, loss, statistics, False
-        state.n_samples = statistics.n
-        state.relative = relative_gradient_of(statistics)
-        state.gradient = float(np.abs(state.relative).max())
-        newton.block_curvature(
-            statistics.curvature, statistics.power, statistics.diagonal, statistics.n, FLOOR, state.upper
-        )
+    def _accept(self, state: ProgressiveState, new: Evaluation) -> None:
+        state.W, state.loss, state.statistics, state.stale = new.W, new.loss, new.statistics, False
+        state.relative, state.upper, state.gradient = new.relative, new.upper, new.largest
+        state.n_samples = new.statistics.n
 
     # -------------------------------------------------------------- moves
 
@@ -219,16 +216,16 @@ class Progressive:
         below = state.loss - self._rounding(problem, state)
         for _ in range(10):
             W = state.W + length * (direction @ state.W)
-            loss, statistics = self._evaluate(problem, state, W)
-            if loss < below:
+            new = self._evaluate(problem, state, W)
+            if new.loss < below:
                 before, stale = state.relative, state.stale
-                self._accept(state, W, loss, statistics)
+                self._accept(state, new)
                 if not stale:
                     state.memory.add(length * direction, state.relative - before)
                 if state.shapes is not None:
                     state.shapes.since += 1
                 return True
-            rise = loss - state.loss - length * slope
+            rise = new.loss - state.loss - length * slope
             best = -slope * length * length / (2 * rise) if np.isfinite(rise) and rise > 0 else 0.5 * length
             length = float(np.clip(best, 0.1 * length, 0.5 * length))
         return False
@@ -248,9 +245,8 @@ class Progressive:
         gains = state.shapes.refit(state.statistics, least)
         if gains.any():
             state.densities = state.shapes.densities()
-            state.loss = loss_of(state.W, state.statistics, state.densities)
-            state.relative = relative_gradient_of(state.statistics)
-            state.stale = True
+            new = evaluation(state.W, state.statistics, state.densities)
+            state.loss, state.relative, state.stale = new.loss, new.relative, True
         return float(gains.sum())
 
     def _refit(self, problem: Problem, state: ProgressiveState) -> bool:
@@ -287,23 +283,30 @@ class Progressive:
             state.passes += moments.n / problem.n
             A = unpack_symmetric(moments.packed)[0] / moments.n
             W[i] = minimise_row(A, moments.tilts[0] / moments.n, invert(W)[:, i])
-        loss, statistics = self._evaluate(problem, state, W)
-        if not loss < state.loss - self._rounding(problem, state):
+        new = self._evaluate(problem, state, W)
+        if not new.loss < state.loss - self._rounding(problem, state):
             return False
-        self._accept(state, W, loss, statistics)
+        self._accept(state, new)
         return True
 
 
-def relative_gradient_of(statistics: Statistics) -> F64:
-    """``E[G'(y) y^T] - I``."""
-    relative = statistics.gradient / statistics.n
-    relative.flat[:: len(relative) + 1] -= 1.0
-    return relative
+class Evaluation(NamedTuple):
+    """What a pass at `W` says."""
+
+    W: F64
+    loss: float
+    statistics: Statistics
+    relative: F64  #: relative gradient
+    upper: F64  #: block Hessian
+    largest: float  #: entry of the relative gradient
 
 
-def loss_of(W: F64, statistics: Statistics, densities: Densities) -> float:
-    """Mean negative log-likelihood of whitened samples, Eq. (emp_risk), normalisers included."""
-    return float(statistics.loss.sum() / statistics.n + densities.log_normalisers.sum() - newton.log_abs_det(W))
+def evaluation(W: F64, statistics: Statistics, densities: Densities) -> Evaluation:
+    """Loss, gradient and block Hessian from a pass's sums."""
+    relative, upper, s = np.empty_like(W), np.empty_like(W), statistics
+    sums = (s.loss, s.gradient, s.curvature, s.power, s.diagonal)
+    loss, largest = newton.digest(W, s.n, *sums, densities.log_normalisers, FLOOR, relative, upper)
+    return Evaluation(W, loss, statistics, relative, upper, largest)
 
 
 def sizes_of_terms(statistics: Statistics, densities: Densities) -> F64:

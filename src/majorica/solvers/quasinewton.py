@@ -10,11 +10,24 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from majorica.densities.table import Densities
 from majorica.kernels import newton
 from majorica.statistics import F64, Statistics
 
 #: Smallest eigenvalue allowed in a 2 x 2 block of the Hessian.
 FLOOR = 1e-2
+
+
+def relative_gradient_of(statistics: Statistics) -> F64:
+    """``E[G'(y) y^T] - I``."""
+    relative = statistics.gradient / statistics.n
+    relative.flat[:: len(relative) + 1] -= 1.0
+    return relative
+
+
+def loss_of(W: F64, statistics: Statistics, densities: Densities) -> float:
+    """Mean negative log-likelihood of whitened samples, Eq. (emp_risk), normalisers included."""
+    return float(statistics.loss.sum() / statistics.n + densities.log_normalisers.sum() - np.linalg.slogdet(W)[1])
 
 
 def block_curvature(statistics: Statistics, floor: float = FLOOR) -> F64:

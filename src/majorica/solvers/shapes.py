@@ -62,14 +62,10 @@ class Shapes:
         gradient's diagonal to the new shapes; the gradient off it is still
         that of the old ones.
         """
-        means = basis_means(statistics)
-        gains = self.refit_means(means, statistics.n, least)
-        statistics.loss = np.einsum("im,im->i", self.slopes, means) * statistics.n
-        jumps = np.diff(self.slopes, axis=1)
-        beyond = 2 * statistics.ramps + KNOTS * statistics.reaches  # (abs(y) - knot)_+ abs(y)
-        diagonal = self.slopes[:, 0] * statistics.power + np.einsum("im,im->i", jumps, beyond)
-        np.fill_diagonal(statistics.gradient, diagonal)
-        return gains
+        self.since = 0
+        s = statistics
+        own = (self.slopes, self.log_normalisers, self.fine, self.allow_fine)
+        return kernels.refit_sums(float(s.n), s.power, s.ramps, s.reaches, *own, least, s.loss, s.gradient)
 
     def refit_means(self, means: F64, n: float, least: float) -> F64:
         """Best shapes for basis means ``(p, 5)`` over `n` samples; returns each component's gain."""
@@ -91,3 +87,9 @@ def basis_means(statistics: Statistics) -> F64:
     """Sample means of the five basis functions, ``(p, 5)``, from a pass's sums."""
     halves = np.column_stack([0.5 * statistics.power, statistics.ramps, np.zeros(len(statistics.power))])
     return -np.diff(halves, axis=1) / statistics.n
+
+
+def diagonal_sums(slopes: F64, statistics: Statistics) -> F64:
+    """Sums of ``G'(y) y`` over the samples behind `statistics` for densities of these slopes, ``(p,)``."""
+    beyond = 2 * statistics.ramps + KNOTS * statistics.reaches  # (abs(y) - knot)_+ abs(y)
+    return np.asarray(slopes[:, 0] * statistics.power + np.einsum("im,im->i", np.diff(slopes, axis=1), beyond))
