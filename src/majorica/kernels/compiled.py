@@ -359,7 +359,7 @@ def _improve_row(A, w, c, iterations, work):
 
 @nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def _sweep_row(i, W, inverse, A, tilt, flat, covariance_inverse, iterations, work):
-    """M-step of row `i`; returns ``w A w / 2 - b w`` after it. `work` is (7, k)."""
+    """M-step of row `i`; returns ``w A w / 2 - b w`` after it and what log|det W| grew by. `work` is (7, k)."""
     p = W.shape[0]
     w, c, row = W[i], work[6], work[0]
     for j in range(p):
@@ -374,8 +374,9 @@ def _sweep_row(i, W, inverse, A, tilt, flat, covariance_inverse, iterations, wor
             row[j] = (z1[j] + z2[j] / tau) / flat
     else:
         _improve_row(A, w, c, iterations, work)
-    pivot = _dot(c, row)
-    if np.isfinite(row).all() and abs(pivot) > 1e-12:
+    pivot, growth = _dot(c, row), 0.0  # det W grows by the factor `pivot`
+    if np.isfinite(pivot) and np.isfinite(_dot(row, row)) and abs(pivot) > 1e-12:
+        growth = math.log(abs(pivot))
         change, step = work[5], work[4]
         for j in range(p):
             step[j] = (row[j] - w[j]) / pivot
@@ -396,9 +397,9 @@ def _sweep_row(i, W, inverse, A, tilt, flat, covariance_inverse, iterations, wor
             for k in range(p):
                 row0[k] -= s0 * change[k]
         if not flat > 0:
-            return 0.5
+            return 0.5, growth
     _apply(A, w, work[1])
-    return 0.5 * _dot(w, work[1]) - _dot(tilt, w)
+    return 0.5 * _dot(w, work[1]) - _dot(tilt, w), growth
 
 
 @nb.njit(nogil=True, cache=True)
@@ -407,7 +408,7 @@ def _sweep(W, inverse, moments_, tilts, flat, covariance_inverse, iterations):
     work = np.empty((7, W.shape[1]))
     total = 0.0
     for i in range(W.shape[0]):
-        total += _sweep_row(i, W, inverse, moments_[i], tilts[i], flat[i], covariance_inverse, iterations, work)
+        total += _sweep_row(i, W, inverse, moments_[i], tilts[i], flat[i], covariance_inverse, iterations, work)[0]
     return total
 
 

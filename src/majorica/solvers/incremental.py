@@ -47,6 +47,7 @@ class IncrementalState(State):
     """
 
     inverse: F64 = field(default_factory=lambda: np.empty((0, 0)))
+    log_det: float = np.nan  #: log|det W|, followed row by row in memory form; NaN before the first step
     surrogate: Surrogate | None = None
     touch: npt.NDArray[np.float32] | None = None  #: (n, p), None in ledger form
     ledger: F64 | None = None  #: (blocks, p, p), None in memory form
