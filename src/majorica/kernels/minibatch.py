@@ -79,18 +79,17 @@ def _gap_row(y, old, code, shape, gap):
 
 
 @nb.njit(nogil=True, cache=True)
-def _rank(bits, low, clear, best):
-    """Keep of each column the largest keys so far, in descending order down `best` (q, m).
+def _rank(bits, low, clear, ranks):
+    """Keep of each sample the largest keys so far, in descending order down `ranks` (q, TILE).
 
     A key is a gap read as an integer (positive floats compare like integers)
     whose last bits are `low` instead: they name the component. Changes `bits`.
     """
-    q, m = best.shape
-    for t in range(m):
+    for t in range(bits.size):
         bits[t] = (bits[t] & clear) | low
-    for r in range(q):
-        level = best[r]
-        for t in range(m):
+    for r in range(ranks.shape[0]):
+        level = ranks[r]
+        for t in range(bits.size):
             key, kept = bits[t], level[t]
             level[t] = max(key, kept)
             bits[t] = min(key, kept)
@@ -133,18 +132,17 @@ def choose_tiles(X, mean, KT, W, codes, shapes, keys, touch, Z, ranks, counts, r
         for t in range(m):
             for i in range(p):
                 old[i, t] = touch[start + t, i]
-        best = ranks[:, :m]
-        best[:] = names
+        ranks[:] = names
         for i in range(p):
             if keys.size:
                 gap[:m] = keys[i, start : start + m]
             else:
                 _gap_row(y[i], old[i, :m], codes[i], shapes[i], gap[:m])
-            _rank(bits[:m], names - i, ~names, best)
+            _rank(bits[:m], names - i, ~names, ranks)
         for t in range(m):
             for r in range(q):
-                if best[r, t] > names:
-                    i = names - (best[r, t] & names)
+                if ranks[r, t] > names:
+                    i = names - (ranks[r, t] & names)
                     place = counts[i]
                     rows[i, place] = start + t
                     sources[i, place] = y[i, t]
