@@ -19,7 +19,9 @@ from majorica.kernels.elementwise import D1, D2, D3, D4, FAST, majorizer, select
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
 INLINED_DIGEST = "3349301928a754b7"
 #: Samples a tile.
-TILE = 256
+TILE = 512
+#: Components below which a bucket's samples are taken as columns: loops over a sample would be too short.
+SHORT = 16
 
 
 @nb.njit(nogil=True, cache=True)
@@ -48,9 +50,8 @@ def _gap_row(y, old, code, shape, gap):
             u, v = abs(y[t]), abs(kind(old[t]))
             far = v if v > knot else knot
             apart, beyond = u - v, u - knot
-            from_old = knot * apart * apart / far - beyond * beyond if v > knot else zero
-            from_new = beyond * beyond if u > knot else zero
-            gap[t] = half_b * (from_old + from_new)
+            old_half, new_half = half_b if v > knot else zero, half_b if u > knot else zero
+            gap[t] = (new_half - old_half) * beyond * beyond + old_half * knot * apart * apart / far
     elif code == PIECEWISE:
         k0, flat = kind(shape[0]), kind(shape[5])
         j1, j2 = kind(shape[1] - shape[0]), kind(shape[2] - shape[1])
@@ -170,8 +171,8 @@ def _any_change_row(old, y, code, shape, weights, tilts):
 def _change_row(old, y, code, shape, weights, tilts):
     """Move majorizers from `old`, in place, to `y` as the memory will hold it, where that lowers the surrogate.
 
-    Fills `weights` and `tilts` with what they change by (leaves `tilts` alone
-    where they are all zero); returns the offsets' change.
+    Fills `weights` and `tilts` with what they change by (or leaves alone the
+    one that never changes); returns the offsets' change.
     """
     b, d = shape[1], shape[2]
     total = 0.0
@@ -190,10 +191,23 @@ def _change_row(old, y, code, shape, weights, tilts):
             total += offset if lower else 0.0
             old[t] = new if lower else old[t]
         return 0.5 * b * total
-    if code == PIECEWISE and not shape[5] > 0:
+    if code == PIECEWISE:
         kind = np.float64
         k0, j1, j2, j3, j4 = shape[0], b - shape[0], d - b, shape[3] - d, shape[4] - shape[3]
-        for t in range(old.size):
+        flat = shape[5]
+        for t in range(old.size if flat > 0 else 0):
+            new = np.float64(np.float32(y[t]))
+            size0, size1 = abs(old[t]), abs(new)
+            slope0, intercept0, level0 = select_piece(size0, k0, j1, j2, j3, j4, kind)
+            slope1, intercept1, level1 = select_piece(size1, k0, j1, j2, j3, j4, kind)
+            lean0 = (flat - slope0) * old[t] - (intercept0 if old[t] > 0 else -intercept0)
+            lean1 = (flat - slope1) * new - (intercept1 if new > 0 else -intercept1)
+            offset = 0.5 * ((flat - slope1) * size1 * size1 - (flat - slope0) * size0 * size0) + (level1 - level0)
+            lower = (lean0 - lean1) * y[t] + offset < 0.0
+            tilts[t] = lean1 - lean0 if lower else 0.0
+            total += offset if lower else 0.0
+            old[t] = new if lower else old[t]
+        for t in range(0 if flat > 0 else old.size):
             new = np.float64(np.float32(y[t]))
             size0, size1 = abs(old[t]), abs(new)
             slope0, intercept0, level0 = select_piece(size0, k0, j1, j2, j3, j4, kind)
@@ -229,14 +243,26 @@ def _move_component(i, Z, rows, sources, code, shape, flat, scale, touch, A, til
             for j in range(k):
                 tilt[j] += change * z[j]
         return
-    taken, weighted = samples[0, :m], samples[1, :m]
-    for s in range(m):
-        z, change = Z[rows[s]], Z.dtype.type(scale * weights[s])
-        row0, row1 = taken[s], weighted[s]
+    if k < SHORT:
+        taken, weighted = samples[: k * m].reshape(k, m), samples[k * m : 2 * k * m].reshape(k, m)
+        for s in range(m):
+            z = Z[rows[s]]
+            for j in range(k):
+                taken[j, s] = z[j]
         for j in range(k):
-            row0[j] = z[j]
-            row1[j] = change * z[j]
-    np.dot(weighted.T, taken, product)
+            row0, row1 = taken[j], weighted[j]
+            for s in range(m):
+                row1[s] = Z.dtype.type(scale * weights[s]) * row0[s]
+        np.dot(weighted, taken.T, product)
+    else:
+        taken, weighted = samples[: k * m].reshape(m, k), samples[k * m : 2 * k * m].reshape(m, k)
+        for s in range(m):
+            z, change = Z[rows[s]], Z.dtype.type(scale * weights[s])
+            row0, row1 = taken[s], weighted[s]
+            for j in range(k):
+                row0[j] = z[j]
+                row1[j] = change * z[j]
+        np.dot(weighted.T, taken, product)
     for a in range(k):
         row0, row1 = A[a], product[a]
         for j in range(k):
@@ -259,7 +285,7 @@ def run_minibatches(
     now = np.empty((p, k), X.dtype)
     counts, rows = np.empty(p, np.intp), np.empty((p, longest + 16), np.int32)
     sources = np.empty((p, longest + 16), X.dtype)
-    numbers, samples = np.empty((4, longest)), np.empty((2, longest, k), X.dtype)
+    numbers, samples = np.empty((4, longest)), np.empty(2 * longest * k, X.dtype)
     product, work = np.empty((k, k), X.dtype), np.empty((7, k))
     for s in range(starts.size):
         start, stop = starts[s], stops[s]
