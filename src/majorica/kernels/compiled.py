@@ -44,15 +44,19 @@ def _scatter(X, tile, total, scatter):
     for t in range(first):
         for j in range(f):
             shift[j] += X[t, j]
-    shift /= first
-    deviation = np.empty((min(tile, b), f))
+    for j in range(f):
+        shift[j] /= first
+    deviation, product = np.empty((min(tile, b), f)), np.empty((f, f))
     for start in range(0, b, tile):
         m = min(tile, b - start)
         for t in range(m):
             for j in range(f):
                 deviation[t, j] = X[start + t, j] - shift[j]
                 total[j] += deviation[t, j]
-        scatter += np.dot(deviation[:m].T, deviation[:m])
+        np.dot(deviation[:m].T, deviation[:m], product)
+        for i in range(f):
+            for j in range(f):
+                scatter[i, j] += product[i, j]
     return shift
 
 
@@ -354,7 +358,8 @@ def _improve_row(A, w, c, iterations, work):
         for j in range(k):
             z[j] *= shrink
     else:
-        z[:] = w
+        for j in range(k):
+            z[j] = w[j]
 
 
 @nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
@@ -381,7 +386,8 @@ def _sweep_row(i, W, inverse, A, tilt, flat, covariance_inverse, iterations, wor
         for j in range(p):
             step[j] = (row[j] - w[j]) / pivot
             w[j] = row[j]
-        change[:] = 0.0
+        for j in range(p):
+            change[j] = 0.0
         whole = p // 4 * 4
         for j in range(0, whole, 4):
             row0, row1, row2, row3 = inverse[j], inverse[j + 1], inverse[j + 2], inverse[j + 3]

@@ -17,7 +17,7 @@ from majorica.kernels.compiled import _sweep_row
 from majorica.kernels.elementwise import D1, D2, D3, D4, FAST, majorizer, select_piece
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "3349301928a754b7"
+INLINED_DIGEST = "6e4e619920e4802e"
 #: Samples a tile.
 TILE = 512
 #: Components below which a bucket's samples are taken as columns: loops over a sample would be too short.
@@ -111,7 +111,8 @@ def choose_tiles(X, mean, KT, W, codes, shapes, keys, touch, Z, ranks, counts, r
     centred = np.empty(TILE * f, X.dtype)
     shift = np.empty(TILE * f, X.dtype)
     for t in range(TILE):
-        shift[t * f : (t + 1) * f] = mean
+        for j in range(f):
+            shift[t * f + j] = mean[j]
     flat_y = np.empty(p * TILE, X.dtype)
     gap = np.empty(TILE, X.dtype)
     bits = gap.view(ranks.dtype)
@@ -136,7 +137,8 @@ def choose_tiles(X, mean, KT, W, codes, shapes, keys, touch, Z, ranks, counts, r
         ranks[:] = names
         for i in range(p):
             if keys.size:
-                gap[:m] = keys[i, start : start + m]
+                for t in range(m):
+                    gap[t] = keys[i, start + t]
             else:
                 _gap_row(y[i], old[i, :m], codes[i], shapes[i], gap[:m])
             _rank(bits[:m], names - i, ~names, ranks)
@@ -280,7 +282,9 @@ def run_minibatches(
     `log_det` is that of `W`; returns what it is afterwards.
     """
     p, k = W.shape
-    longest = (stops - starts).max()
+    longest = 0
+    for s in range(starts.size):
+        longest = max(longest, stops[s] - starts[s])
     space = np.empty((longest, k), X.dtype)
     now = np.empty((p, k), X.dtype)
     counts, rows = np.empty(p, np.intp), np.empty((p, longest + 16), np.int32)
@@ -290,7 +294,9 @@ def run_minibatches(
     for s in range(starts.size):
         start, stop = starts[s], stops[s]
         Z, memory = space[: stop - start], touch[start:stop]
-        now[:] = W
+        for i in range(p):
+            for j in range(k):
+                now[i, j] = W[i, j]
         choose_tiles(X[start:stop], mean, KT, now, codes, shapes, keys, memory, Z, ranks, counts, rows, sources)
         total = 0.0
         for i in range(p):
@@ -305,7 +311,10 @@ def run_minibatches(
             total += value
             log_det += growth
         if (sweeps + s + 1) % refresh_every == 0:
-            inverse[:] = np.linalg.inv(W)
+            fresh = np.linalg.inv(W)
+            for i in range(p):
+                for j in range(k):
+                    inverse[i, j] = fresh[i, j]
             log_det = np.linalg.slogdet(W)[1]
         losses[s] = total + offsets.sum() + log_normaliser - log_det
     return log_det
