@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
@@ -16,8 +17,14 @@ from benchmarks.floor.passes import SOLVERS
 PARTS = ("floors", "threads", "transcription", "exponents", "startup")
 
 
+def merge(before: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Records of all sizes and solvers, the newer where there are two, by size."""
+    records = {(record["p"], record["solver"]): record for record in [*before, *new]}
+    return [records[key] for key in sorted(records, key=lambda key: (key[0], SOLVERS.index(key[1])))]
+
+
 def main() -> None:
-    """Measure the parts asked for; parts measured before stay on the page."""
+    """Measure the parts asked for; parts, sizes and solvers measured before stay on the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.floor", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, to try the command")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help=", ".join(PARTS))
@@ -39,7 +46,8 @@ def main() -> None:
     }
     for part in () if asked.render else asked.only:
         with threadpool_limits(1, user_api="blas"):
-            found[part] = work[part]()
+            new = work[part]()
+        found[part] = merge(found.get(part, []), new) if part == "floors" else new
         asked.results.mkdir(parents=True, exist_ok=True)
         stored.write_text(json.dumps(found))
     text = render(found, "python -m benchmarks.floor" + (" --quick" if asked.quick else ""))

@@ -12,6 +12,7 @@ from benchmarks.floor import bare, passes
 from benchmarks.floor.timing import best_of
 from benchmarks.floor.transcription import make_pair
 from majorica.kernels.compiled import tile_length
+from majorica.solvers.incremental import default_batch_size
 
 SIZES = (4, 10, 32, 64, 100, 256)
 
@@ -20,6 +21,8 @@ def sample_count(solver: str, p: int, *, quick: bool) -> int:
     """Samples that make a pass long enough to time and short enough to repeat."""
     work = {"progressive": 4 * p * p, "batch": p**3}.get(solver, 4 * p * p + 4 * p**3 / 100)
     n = int(np.clip((1e8 if quick else 2e9) / work, 2000, 50_000 if quick else 500_000))
+    if solver == "incremental" and not quick:
+        n = max(n, 500 * p)  # for its own mini-batch size
     return n // 1000 * 1000
 
 
@@ -39,7 +42,8 @@ def floors(
             calls = {}
             for dtype in ("float64", "float32"):
                 X = passes.samples(p, n, dtype)
-                calls[f"bare {dtype}"] = bare.make(bare_name(solver), X, tile=tile_length(p))
+                size = default_batch_size(n, p) if solver == "incremental" else 1000
+                calls[f"bare {dtype}"] = bare.make(bare_name(solver), X, tile=tile_length(p), batch_size=size)
                 for kind in ("huber", "adaptive"):
                     calls[f"{kind} {dtype}"] = passes.make(solver, X, kind)
             seconds = best_of(calls, repeats, least=0.0 if quick else 1.0)

@@ -13,6 +13,7 @@ from majorica.engines import ThreadEngine
 from majorica.problem import Problem, pass_block_length
 from majorica.solvers import Incremental, Online
 from majorica.solvers.base import BURST
+from majorica.solvers.incremental import default_batch_size
 from majorica.sources.array import ArraySource
 from majorica.sources.base import split_blocks
 from majorica.statistics import Moments, pack_symmetric
@@ -58,7 +59,7 @@ def make(solver: str, X: np.ndarray, kind: str, *, threads: int = 1) -> Callable
 
 
 def _incremental(problem: Problem, chosen: Densities, W: np.ndarray) -> Callable[[], object]:
-    solver = Incremental(tol=0)
+    solver = Incremental(tol=0, batch_size=default_batch_size(problem.n, problem.p))
     state = solver.init(problem, W, chosen, np.random.default_rng(0))
     state.burst = BURST
 

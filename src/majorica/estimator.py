@@ -56,8 +56,10 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
     whiten : {"unit-variance", "arbitrary-variance"}, default="unit-variance"
         Scale of the components: sources of unit variance, or the scale of
         the density, at which ``loss_`` can be recomputed.
-    batch_size : int, default=1000
-        Samples in a mini-batch (incremental, online).
+    batch_size : int or "auto", default="auto"
+        Samples in a mini-batch (incremental, online). ``"auto"`` is 1000,
+        and for incremental 25 a component if that is more and leaves 20
+        mini-batches a pass.
     n_updates : int, None or "auto", default="auto"
         The paper's q: statistics updated a sample (incremental, online);
         None for all. ``"auto"`` is 2 for incremental, all for online.
@@ -144,7 +146,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         solver: str = "auto",
         density: str | Density = "adaptive",
         whiten: str = "unit-variance",
-        batch_size: int = 1000,
+        batch_size: int | str = "auto",
         n_updates: int | str | None = "auto",
         alpha: float = 0.75,
         half_life: float | None = None,
@@ -196,7 +198,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         solver = self.solver
         if solver == "auto":
             solver = "online" if stream else "progressive"
-        options = resolve(self, solver)
+        options = resolve(self, solver, n_samples=source.n_samples, n_features=source.n_features)
         if stream and solver != "online":
             raise DataTypeError(
                 f"solver={solver!r} passes over the data many times, a stream can be read once; "

@@ -12,13 +12,17 @@ import numpy as np
 from majorica.densities.base import Density
 from majorica.errors import ParameterError
 from majorica.fitting import DEFAULT_PASSES, DENSITIES, Options
+from majorica.solvers.incremental import default_batch_size
 
 SOLVERS = ("auto", "progressive", "incremental", "online", "batch")
 WHITENINGS = ("unit-variance", "arbitrary-variance")
 
 
-def resolve(ica: Any, solver: str) -> Options:
-    """Check the estimator's parameters for a fit with `solver`; every message says what is accepted."""
+def resolve(ica: Any, solver: str, *, n_samples: int | None = None, n_features: int = 1) -> Options:
+    """Check the estimator's parameters for a fit with `solver`; every message says what is accepted.
+
+    The size of the data, where known, decides what is "auto".
+    """
     if ica.solver not in SOLVERS:
         raise ParameterError(f"solver={ica.solver!r} must be one of {', '.join(SOLVERS)}")
     if ica.whiten not in WHITENINGS:
@@ -31,7 +35,13 @@ def resolve(ica: Any, solver: str) -> Options:
         raise ParameterError(
             f"density is a {type(ica.density).__name__}; pass a name or an instance of majorica.densities.Density"
         )
-    check_number("batch_size", ica.batch_size, low=1, integer=True)
+    check_components(ica.n_components)
+    batch_size = ica.batch_size
+    if isinstance(batch_size, str) and batch_size == "auto":
+        wanted = ica.n_components
+        p = min(int(wanted), n_features) if isinstance(wanted, numbers.Integral) else n_features
+        batch_size = default_batch_size(n_samples or 0, p) if solver == "incremental" else 1000
+    check_number("batch_size", batch_size, low=1, integer=True)
     n_updates = ica.n_updates
     if isinstance(n_updates, str) and n_updates == "auto":
         n_updates = 2 if solver == "incremental" else None  # a stream's samples come once: learn all from each
@@ -41,12 +51,11 @@ def resolve(ica: Any, solver: str) -> Options:
     check_number("max_iter", ica.max_iter, low=1, optional=True)
     check_number("tol", ica.tol, low=0, optional=True)
     check_number("verbose", ica.verbose, low=0, boolean=True)
-    check_components(ica.n_components)
     return Options(
         solver=solver,
         density=ica.density,
         n_components=ica.n_components,
-        batch_size=int(ica.batch_size),
+        batch_size=int(batch_size),
         n_updates=n_updates,
         alpha=float(ica.alpha),
         half_life=ica.half_life,

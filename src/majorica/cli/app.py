@@ -74,7 +74,7 @@ def fit(
     whiten: opt.WhitenOption = opt.Whiten.unit_variance,
     max_iter: opt.MaxIter = None,
     tol: opt.Tol = None,
-    batch_size: opt.BatchSize = 1000,
+    batch_size: opt.BatchSize = None,
     seed: opt.Seed = 0,
     jobs: opt.Jobs = None,
     memory_limit: opt.MemoryLimit = None,

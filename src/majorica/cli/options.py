@@ -97,7 +97,7 @@ Tol = Annotated[
         show_default=False,
     ),
 ]
-BatchSize = Annotated[int, typer.Option("--batch-size", min=1, metavar="N", help="Samples in a mini-batch.")]
+BatchSize = Annotated[int | None, typer.Option("--batch-size", min=1, metavar="N", help="Samples in a mini-batch.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed; the same seed gives the same bits.")]
 
 Jobs = Annotated[

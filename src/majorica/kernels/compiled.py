@@ -44,15 +44,19 @@ def _scatter(X, tile, total, scatter):
     for t in range(first):
         for j in range(f):
             shift[j] += X[t, j]
-    shift /= first
-    deviation = np.empty((min(tile, b), f))
+    for j in range(f):
+        shift[j] /= first
+    deviation, product = np.empty((min(tile, b), f)), np.empty((f, f))
     for start in range(0, b, tile):
         m = min(tile, b - start)
         for t in range(m):
             for j in range(f):
                 deviation[t, j] = X[start + t, j] - shift[j]
                 total[j] += deviation[t, j]
-        scatter += np.dot(deviation[:m].T, deviation[:m])
+        np.dot(deviation[:m].T, deviation[:m], product)
+        for i in range(f):
+            for j in range(f):
+                scatter[i, j] += product[i, j]
     return shift
 
 
@@ -377,12 +381,13 @@ def _improve_row(A, w, c, iterations, work):
         for j in range(k):
             z[j] *= shrink
     else:
-        z[:] = w
+        for j in range(k):
+            z[j] = w[j]
 
 
 @nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def _sweep_row(i, W, inverse, A, tilt, flat, covariance_inverse, iterations, work):
-    """M-step of row `i`; returns ``w A w / 2 - b w`` after it. `work` is (7, k)."""
+    """M-step of row `i`; returns ``w A w / 2 - b w`` after it and what log|det W| grew by. `work` is (7, k)."""
     p = W.shape[0]
     w, c, row = W[i], work[6], work[0]
     for j in range(p):
@@ -397,13 +402,15 @@ def _sweep_row(i, W, inverse, A, tilt, flat, covariance_inverse, iterations, wor
             row[j] = (z1[j] + z2[j] / tau) / flat
     else:
         _improve_row(A, w, c, iterations, work)
-    pivot = _dot(c, row)
-    if np.isfinite(row).all() and abs(pivot) > 1e-12:
+    pivot, growth = _dot(c, row), 0.0  # det W grows by the factor `pivot`
+    if np.isfinite(pivot) and np.isfinite(_dot(row, row)) and abs(pivot) > 1e-12:
+        growth = math.log(abs(pivot))
         change, step = work[5], work[4]
         for j in range(p):
             step[j] = (row[j] - w[j]) / pivot
             w[j] = row[j]
-        change[:] = 0.0
+        for j in range(p):
+            change[j] = 0.0
         whole = p // 4 * 4
         for j in range(0, whole, 4):
             row0, row1, row2, row3 = inverse[j], inverse[j + 1], inverse[j + 2], inverse[j + 3]
@@ -419,9 +426,9 @@ def _sweep_row(i, W, inverse, A, tilt, flat, covariance_inverse, iterations, wor
             for k in range(p):
                 row0[k] -= s0 * change[k]
         if not flat > 0:
-            return 0.5
+            return 0.5, growth
     _apply(A, w, work[1])
-    return 0.5 * _dot(w, work[1]) - _dot(tilt, w)
+    return 0.5 * _dot(w, work[1]) - _dot(tilt, w), growth
 
 
 @nb.njit(nogil=True, cache=True)
@@ -430,7 +437,7 @@ def _sweep(W, inverse, moments_, tilts, flat, covariance_inverse, iterations):
     work = np.empty((7, W.shape[1]))
     total = 0.0
     for i in range(W.shape[0]):
-        total += _sweep_row(i, W, inverse, moments_[i], tilts[i], flat[i], covariance_inverse, iterations, work)
+        total += _sweep_row(i, W, inverse, moments_[i], tilts[i], flat[i], covariance_inverse, iterations, work)[0]
     return total
 
 

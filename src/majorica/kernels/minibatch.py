@@ -1,7 +1,7 @@
 """Mini-batches of the incremental solver, compiled: majorization, then minimisation.
 
 Tiles of samples come first (whiten, unmix, gaps, choice of q); the chosen
-pairs are sorted by component, and each component's moments and row follow.
+pairs go to a bucket for each component, whose moments and row follow.
 One mini-batch is the work of one thread: two threads that shared its parts
 were no faster. Twin: the gaps, select_largest, update_moments and sweep of
 :mod:`majorica.kernels.reference`.
@@ -14,12 +14,14 @@ import numpy as np
 
 from majorica.densities.base import CLIPPED, PIECEWISE
 from majorica.kernels.compiled import _sweep_row
-from majorica.kernels.elementwise import D1, FAST, majorizer, select_piece
+from majorica.kernels.elementwise import D1, D2, D3, D4, FAST, majorizer, select_piece
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "363b48c3eb0a175f"
+INLINED_DIGEST = "e5a88ebe87792a06"
 #: Samples a tile.
-TILE = 256
+TILE = 512
+#: Components below which a bucket's samples are taken as columns: loops over a sample would be too short.
+SHORT = 16
 
 
 @nb.njit(nogil=True, cache=True)
@@ -28,236 +30,241 @@ def _any_gap_row(y, old, code, shape, gap):
     for t in range(y.size):
         value = np.float64(y[t])
         w0, t0, r0 = majorizer(np.float64(old[t]), code, shape)
-        w1, t1, r1 = majorizer(np.float64(np.float32(y[t])), code, shape)
+        w1, t1, r1 = majorizer(value, code, shape)
         gap[t] = 0.5 * (w0 - w1) * value * value - (t0 - t1) * value + (r0 - r1)
 
 
 @nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def _gap_row(y, old, code, shape, gap):
-    """Decrease of the surrogate for each sample if its majorizer touched at `y`, rounded, instead of `old`."""
+    """How far each sample's majorizer, which touches at `old`, lies above the loss at `y`; Eq. (dualgap).
+
+    As a square about `old` and the squares about the knots between `old` and
+    `y`, so that gaps much smaller than the loss keep their digits.
+    """
     b, d = shape[1], shape[2]
     kind = gap.dtype.type
+    zero, half = kind(0), kind(0.5)
     if code == CLIPPED and b >= 0:
-        half_b, threshold = kind(0.5 * b), kind(d)
+        half_b, knot = kind(0.5 * b), kind(d)
         for t in range(y.size):
-            square = y[t] * y[t]
-            size0, size1 = abs(kind(old[t])), abs(kind(np.float32(y[t])))
-            outer0 = size0 if size0 > threshold else threshold
-            outer1 = size1 if size1 > threshold else threshold
-            inside0 = threshold if size0 > threshold else size0
-            inside1 = threshold if size1 > threshold else size1
-            weight = threshold * (outer1 - outer0) / (outer0 * outer1)
-            gap[t] = half_b * (weight * square + (inside0 * (size0 - inside0) - inside1 * (size1 - inside1)))
+            u, v = abs(y[t]), abs(kind(old[t]))
+            far = v if v > knot else knot
+            apart, beyond = u - v, u - knot
+            old_half, new_half = half_b if v > knot else zero, half_b if u > knot else zero
+            gap[t] = (new_half - old_half) * beyond * beyond + old_half * knot * apart * apart / far
     elif code == PIECEWISE:
         k0, flat = kind(shape[0]), kind(shape[5])
         j1, j2 = kind(shape[1] - shape[0]), kind(shape[2] - shape[1])
         j3, j4 = kind(shape[3] - shape[2]), kind(shape[4] - shape[3])
-        half, near = kind(0.5), kind(D1)
-        if flat > 0:
-            for t in range(y.size):
-                value, value0, value1 = y[t], kind(old[t]), kind(np.float32(y[t]))
-                size0, size1 = abs(value0), abs(value1)
-                slope0, intercept0, level0 = select_piece(size0, k0, j1, j2, j3, j4, kind)
-                slope1, intercept1, level1 = select_piece(size1, k0, j1, j2, j3, j4, kind)
-                lean0 = (flat - slope0) * value0 - (intercept0 if value0 > 0 else -intercept0)
-                lean1 = (flat - slope1) * value1 - (intercept1 if value1 > 0 else -intercept1)
-                rest = half * (flat - slope0) * size0 * size0 - half * (flat - slope1) * size1 * size1
-                gap[t] = (lean1 - lean0) * value + (rest + (level0 - level1))
-        else:
-            for t in range(y.size):
-                value, size0, size1 = y[t], abs(kind(old[t])), abs(kind(np.float32(y[t])))
-                slope0, intercept0, level0 = select_piece(size0, k0, j1, j2, j3, j4, kind)
-                slope1, intercept1, level1 = select_piece(size1, k0, j1, j2, j3, j4, kind)
-                outer0 = size0 if size0 > near else near
-                outer1 = size1 if size1 > near else near
-                weight = (slope0 - slope1) + (intercept0 * outer1 - intercept1 * outer0) / (outer0 * outer1)
-                rest = half * (intercept0 * size0 - intercept1 * size1) + (level0 - level1)
-                gap[t] = half * weight * value * value + rest
+        d1, d2, d3, d4 = kind(D1), kind(D2), kind(D3), kind(D4)
+        for t in range(y.size):
+            value, value0 = y[t], kind(old[t])
+            u, v = abs(value), abs(value0)
+            b1, b2 = j1 if v > d1 else zero, j2 if v > d2 else zero
+            b3, b4 = j3 if v > d3 else zero, j4 if v > d4 else zero
+            c1, c2 = j1 if u > d1 else zero, j2 if u > d2 else zero
+            c3, c4 = j3 if u > d3 else zero, j4 if u > d4 else zero
+            t1, t2, t3, t4 = u - d1, u - d2, u - d3, u - d4
+            knots = (b1 - c1) * t1 * t1 + (b2 - c2) * t2 * t2 + (b3 - c3) * t3 * t3 + (b4 - c4) * t4 * t4
+            intercept = -(b1 * d1 + b2 * d2 + b3 * d3 + b4 * d4)
+            apart = u - v
+            if flat > 0:
+                bend = flat - (k0 + b1 + b2 + b3 + b4)
+                across = bend * v - intercept if value * value0 < zero else zero
+                gap[t] = half * (bend * apart * apart + knots) + (u + u) * across
+            else:
+                far = v if v > d1 else d1
+                gap[t] = half * (intercept * apart * apart / far + knots)
     else:
         _any_gap_row(y, old, code, shape, gap)
 
 
 @nb.njit(nogil=True, cache=True)
-def _rank_two(gap, best, second, best_at, second_at, i):
-    """Keep of each sample the two largest gaps so far and whose they are, without branches.
+def _rank(bits, low, clear, ranks):
+    """Keep of each sample the largest keys so far, in descending order down `ranks` (q, TILE).
 
-    One choice nested in another (``a if x else (b if y else c)``) is compiled
-    wrongly here by the LLVM of Numba 0.68 when it vectorises; keep them apart.
+    A key is a gap read as an integer (positive floats compare like integers)
+    whose last bits are `low` instead: they name the component. Changes `bits`.
     """
-    for t in range(gap.size):
-        g, b1, b2, a1, a2 = gap[t], best[t], second[t], best_at[t], second_at[t]
-        over1, over2 = g > b1, g > b2
-        best[t] = g if over1 else b1
-        best_at[t] = i if over1 else a1
-        lower = b1 if over1 else g
-        lower_at = a1 if over1 else i
-        second[t] = lower if over2 else b2
-        second_at[t] = lower_at if over2 else a2
+    for t in range(bits.size):
+        bits[t] = (bits[t] & clear) | low
+    for r in range(ranks.shape[0]):
+        level = ranks[r]
+        for t in range(bits.size):
+            key, kept = bits[t], level[t]
+            level[t] = max(key, kept)
+            bits[t] = min(key, kept)
 
 
 @nb.njit(nogil=True, cache=True)
-def _choose(keys, gap, q, best, where):
-    """The `q` largest keys of each column whose gap is positive, -1 where there are fewer; of equals, the first."""
-    p, m = gap.shape
-    best[:q] = -np.inf
-    where[:q] = -1
-    for i in range(p):
-        for t in range(m):
-            key = keys[i, t]
-            if key > best[q - 1, t]:
-                r = q - 1
-                while r > 0 and key > best[r - 1, t]:
-                    best[r, t] = best[r - 1, t]
-                    where[r, t] = where[r - 1, t]
-                    r -= 1
-                best[r, t] = key
-                where[r, t] = i
-    for r in range(q):
-        for t in range(m):
-            if where[r, t] >= 0 and not gap[where[r, t], t] > 0:
-                where[r, t] = -1
-
-
-@nb.njit(nogil=True, cache=True)
-def choose_tiles(X, mean, KT, W, codes, shapes, q, keys, touch, Z, where, values):
-    """Whiten, unmix and choose, tile by tile: fill `Z` (b, k), `where` and `values` (b, q).
+def choose_tiles(X, mean, KT, W, codes, shapes, keys, touch, Z, ranks, counts, rows, sources):
+    """Whiten, unmix and choose, tile by tile: fill `Z` (b, k) and one bucket of chosen samples a component.
 
     `KT` is the whitening, transposed (products with rows as they lie are
     faster), `touch` (b, p) the memory; `keys` (p, b) are random keys, or empty for
-    the greedy choice by gap. `where` are the components chosen, or -1, and
-    `values` their sources.
+    the greedy choice by gap. `ranks` (q, TILE) are integers of the samples'
+    width. Component i's chosen samples are ``rows[i, :counts[i]]``, in order,
+    and their sources ``sources[i, :counts[i]]``.
     """
     b, f = X.shape
-    p = W.shape[0]
-    centred = np.empty((TILE, f), X.dtype)
+    p, q = W.shape[0], ranks.shape[0]
+    centred = np.empty(TILE * f, X.dtype)
+    shift = np.empty(TILE * f, X.dtype)
+    for t in range(TILE):
+        for j in range(f):
+            shift[t * f + j] = mean[j]
     flat_y = np.empty(p * TILE, X.dtype)
-    greedy_two = keys.size == 0 and q <= 2  # needs one component's gaps at a time
-    gaps = np.empty((1 if greedy_two else p, TILE), X.dtype)
+    gap = np.empty(TILE, X.dtype)
+    bits = gap.view(ranks.dtype)
     old = np.empty((p, TILE + 16), touch.dtype)  # rows not a power of two apart: those would share cache lines
-    best = np.empty((max(q, 2), TILE), X.dtype)
-    at = np.empty((max(q, 2), TILE), np.int32)
+    names = 1
+    while names < p:
+        names *= 2
+    names -= 1
+    counts[:] = 0
     for start in range(0, b, TILE):
         m = min(TILE, b - start)
-        for t in range(m):
-            for j in range(f):
-                centred[t, j] = X[start + t, j] - mean[j]
+        raw = X[start : start + m].reshape(m * f)
+        for j in range(m * f):
+            centred[j] = raw[j] - shift[j]
         z = Z[start : start + m]
         y = flat_y[: p * m].reshape(p, m)
-        np.dot(centred[:m], KT, z)
+        np.dot(centred[: m * f].reshape(m, f), KT, z)
         np.dot(W, z.T, y)
-        best[:2] = 0
-        at[:2] = -1
         for t in range(m):
             for i in range(p):
                 old[i, t] = touch[start + t, i]
+        ranks[:] = names
         for i in range(p):
-            gap = gaps[0 if greedy_two else i, :m]
-            _gap_row(y[i], old[i, :m], codes[i], shapes[i], gap)
-            if greedy_two:
-                _rank_two(gap, best[0, :m], best[1, :m], at[0, :m], at[1, :m], np.int32(i))
-        if not greedy_two:
-            order = keys[:, start : start + m] if keys.size else gaps[:, :m]
-            _choose(order, gaps[:, :m], q, best[:, :m], at[:, :m])
-        for r in range(q):
-            for t in range(m):
-                i = at[r, t]
-                where[start + t, r] = i
-                values[start + t, r] = y[max(i, 0), t]
+            if keys.size:
+                for t in range(m):
+                    gap[t] = keys[i, start + t]
+            else:
+                _gap_row(y[i], old[i, :m], codes[i], shapes[i], gap[:m])
+            _rank(bits[:m], names - i, ~names, ranks)
+        for t in range(m):
+            for r in range(q):
+                if ranks[r, t] > names:
+                    i = names - (ranks[r, t] & names)
+                    place = counts[i]
+                    rows[i, place] = start + t
+                    sources[i, place] = y[i, t]
+                    counts[i] = place + 1
 
 
 @nb.njit(nogil=True, cache=True)
-def sort_chosen(where, values, bounds, rows, new):
-    """Sort the chosen pairs by component, samples in order: component i has `bounds[i]` to `bounds[i + 1]`."""
-    bounds[:] = 0
-    for t in range(where.shape[0]):
-        for r in range(where.shape[1]):
-            bounds[where[t, r] + 1] += 1
-    bounds[0] = 0  # those without a component
-    for i in range(1, bounds.size):
-        bounds[i] += bounds[i - 1]
-    for i in range(bounds.size - 1, 0, -1):
-        bounds[i] = bounds[i - 1]
-    for t in range(where.shape[0]):
-        for r in range(where.shape[1]):
-            i = where[t, r]
-            if i >= 0:
-                place = bounds[i + 1]
-                rows[place] = t
-                new[place] = values[t, r]
-                bounds[i + 1] = place + 1
-
-
-@nb.njit(nogil=True, cache=True)
-def _any_change_row(old, new, code, shape, weights, tilts):
+def _any_change_row(old, y, code, shape, weights, tilts):
     """:func:`_change_row` for any density."""
     total = 0.0
     for t in range(old.size):
-        w0, t0, r0 = majorizer(np.float64(old[t]), code, shape)
-        w1, t1, r1 = majorizer(np.float64(new[t]), code, shape)
-        weights[t] = w1 - w0
-        tilts[t] = t1 - t0
-        total += r1 - r0
+        value, new = y[t], np.float64(np.float32(y[t]))
+        w0, t0, r0 = majorizer(old[t], code, shape)
+        w1, t1, r1 = majorizer(new, code, shape)
+        fall = 0.5 * (w0 - w1) * value * value - (t0 - t1) * value + (r0 - r1)
+        weights[t], tilts[t] = 0.0, 0.0
+        if fall > 0:
+            weights[t], tilts[t] = w1 - w0, t1 - t0
+            total += r1 - r0
+            old[t] = new
     return total
 
 
 @nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def _change_row(old, new, code, shape, weights, tilts):
-    """Fill `weights` and `tilts` with what majorizers change by from `old` to `new`; returns the offsets' change.
+def _change_row(old, y, code, shape, weights, tilts):
+    """Move majorizers from `old`, in place, to `y` as the memory will hold it, where that lowers the surrogate.
 
-    Leaves `tilts` alone where they are all zero.
+    Fills `weights` and `tilts` with what they change by (or leaves alone the
+    one that never changes); returns the offsets' change.
     """
     b, d = shape[1], shape[2]
     total = 0.0
     if code == CLIPPED and b >= 0:
         for t in range(old.size):
-            size0, size1 = abs(old[t]), abs(np.float64(new[t]))
+            new = np.float64(np.float32(y[t]))
+            size0, size1 = abs(old[t]), abs(new)
             outer0 = size0 if size0 > d else d
             outer1 = size1 if size1 > d else d
             inside0 = d if size0 > d else size0
             inside1 = d if size1 > d else size1
-            weights[t] = b * d * (outer0 - outer1) / (outer0 * outer1)
-            total += inside1 * (size1 - inside1) - inside0 * (size0 - inside0)
+            weight = d * (outer0 - outer1) / (outer0 * outer1)
+            offset = inside1 * (size1 - inside1) - inside0 * (size0 - inside0)
+            lower = weight * y[t] * y[t] + offset < 0.0
+            weights[t] = b * weight if lower else 0.0
+            total += offset if lower else 0.0
+            old[t] = new if lower else old[t]
         return 0.5 * b * total
-    if code == PIECEWISE and not shape[5] > 0:
+    if code == PIECEWISE:
         kind = np.float64
         k0, j1, j2, j3, j4 = shape[0], b - shape[0], d - b, shape[3] - d, shape[4] - shape[3]
-        for t in range(old.size):
-            size0, size1 = abs(old[t]), abs(np.float64(new[t]))
+        flat = shape[5]
+        for t in range(old.size if flat > 0 else 0):
+            new = np.float64(np.float32(y[t]))
+            size0, size1 = abs(old[t]), abs(new)
+            slope0, intercept0, level0 = select_piece(size0, k0, j1, j2, j3, j4, kind)
+            slope1, intercept1, level1 = select_piece(size1, k0, j1, j2, j3, j4, kind)
+            lean0 = (flat - slope0) * old[t] - (intercept0 if old[t] > 0 else -intercept0)
+            lean1 = (flat - slope1) * new - (intercept1 if new > 0 else -intercept1)
+            offset = 0.5 * ((flat - slope1) * size1 * size1 - (flat - slope0) * size0 * size0) + (level1 - level0)
+            lower = (lean0 - lean1) * y[t] + offset < 0.0
+            tilts[t] = lean1 - lean0 if lower else 0.0
+            total += offset if lower else 0.0
+            old[t] = new if lower else old[t]
+        for t in range(0 if flat > 0 else old.size):
+            new = np.float64(np.float32(y[t]))
+            size0, size1 = abs(old[t]), abs(new)
             slope0, intercept0, level0 = select_piece(size0, k0, j1, j2, j3, j4, kind)
             slope1, intercept1, level1 = select_piece(size1, k0, j1, j2, j3, j4, kind)
             outer0 = size0 if size0 > D1 else D1
             outer1 = size1 if size1 > D1 else D1
-            weights[t] = (slope1 - slope0) + (intercept1 * outer0 - intercept0 * outer1) / (outer0 * outer1)
-            total += 0.5 * (intercept1 * size1 - intercept0 * size0) + (level1 - level0)
+            weight = (slope1 - slope0) + (intercept1 * outer0 - intercept0 * outer1) / (outer0 * outer1)
+            offset = 0.5 * (intercept1 * size1 - intercept0 * size0) + (level1 - level0)
+            lower = 0.5 * weight * y[t] * y[t] + offset < 0.0
+            weights[t] = weight if lower else 0.0
+            total += offset if lower else 0.0
+            old[t] = new if lower else old[t]
         return total
-    return _any_change_row(old, new, code, shape, weights, tilts)
+    return _any_change_row(old, y, code, shape, weights, tilts)
 
 
 @nb.njit(nogil=True, cache=True)
-def _move_component(i, Z, rows, new, code, shape, flat, scale, touch, A, tilt, offsets, numbers, samples, product):
-    """Move component `i`'s chosen majorizers to touch at `new`: Eq. (updateamem) in one product, and the memory."""
+def _move_component(i, Z, rows, sources, code, shape, flat, scale, touch, A, tilt, offsets, numbers, samples, product):
+    """Move component `i`'s chosen majorizers to its `sources`: Eq. (updateamem) in one product, and the memory."""
     m, k = rows.size, Z.shape[1]
     if m == 0:
         return
-    old, weights, tilts = numbers[0, :m], numbers[1, :m], numbers[2, :m]
+    old, y, weights, tilts = numbers[0, :m], numbers[1, :m], numbers[2, :m], numbers[3, :m]
     for s in range(m):
         old[s] = touch[rows[s], i]
-        touch[rows[s], i] = new[s]
-    offsets[i] += scale * _change_row(old, new, code, shape, weights, tilts)
+        y[s] = sources[s]
+    offsets[i] += scale * _change_row(old, y, code, shape, weights, tilts)
+    for s in range(m):
+        touch[rows[s], i] = old[s]
     if flat > 0:
         for s in range(m):
             z, change = Z[rows[s]], scale * tilts[s]
             for j in range(k):
                 tilt[j] += change * z[j]
         return
-    taken, weighted = samples[0, :m], samples[1, :m]
-    for s in range(m):
-        z, change = Z[rows[s]], Z.dtype.type(scale * weights[s])
-        row0, row1 = taken[s], weighted[s]
+    if k < SHORT:
+        taken, weighted = samples[: k * m].reshape(k, m), samples[k * m : 2 * k * m].reshape(k, m)
+        for s in range(m):
+            z = Z[rows[s]]
+            for j in range(k):
+                taken[j, s] = z[j]
         for j in range(k):
-            row0[j] = z[j]
-            row1[j] = change * z[j]
-    np.dot(weighted.T, taken, product)
+            row0, row1 = taken[j], weighted[j]
+            for s in range(m):
+                row1[s] = Z.dtype.type(scale * weights[s]) * row0[s]
+        np.dot(weighted, taken.T, product)
+    else:
+        taken, weighted = samples[: k * m].reshape(m, k), samples[k * m : 2 * k * m].reshape(m, k)
+        for s in range(m):
+            z, change = Z[rows[s]], Z.dtype.type(scale * weights[s])
+            row0, row1 = taken[s], weighted[s]
+            for j in range(k):
+                row0[j] = z[j]
+                row1[j] = change * z[j]
+        np.dot(weighted.T, taken, product)
     for a in range(k):
         row0, row1 = A[a], product[a]
         for j in range(k):
@@ -266,39 +273,48 @@ def _move_component(i, Z, rows, new, code, shape, flat, scale, touch, A, tilt, o
 
 @nb.njit(nogil=True, cache=True)
 def run_minibatches(
-    X, starts, stops, mean, KT, W, inverse, codes, shapes, flat, covariance_inverse, q, keys, scale, touch, moments,
-    tilts, offsets, iterations, log_normaliser, sweeps, refresh_every, losses,
+    X, starts, stops, mean, KT, W, inverse, log_det, codes, shapes, flat, covariance_inverse, keys, scale, touch,
+    moments, tilts, offsets, iterations, log_normaliser, sweeps, refresh_every, ranks, losses,
 ):  # fmt: skip
     """Several mini-batches in a row, ``X[starts[s]:stops[s]]`` each; fills `losses` with the surrogate after each.
 
     Each row moves right after its moments, while they are in the cache.
+    `log_det` is that of `W`; returns what it is afterwards.
     """
     p, k = W.shape
-    longest = (stops - starts).max()
+    longest = 0
+    for s in range(starts.size):
+        longest = max(longest, stops[s] - starts[s])
     space = np.empty((longest, k), X.dtype)
     now = np.empty((p, k), X.dtype)
-    chosen = np.empty((longest, q), np.int32)
-    sources = np.empty((longest, q), touch.dtype)
-    bounds, rows, new = np.empty(p + 1, np.intp), np.empty(longest * q, np.intp), np.empty(longest * q, touch.dtype)
-    numbers, samples = np.empty((3, longest)), np.empty((2, longest, k), X.dtype)
+    counts, rows = np.empty(p, np.intp), np.empty((p, longest + 16), np.int32)
+    sources = np.empty((p, longest + 16), X.dtype)
+    numbers, samples = np.empty((4, longest)), np.empty(2 * longest * k, X.dtype)
     product, work = np.empty((k, k), X.dtype), np.empty((7, k))
     for s in range(starts.size):
         start, stop = starts[s], stops[s]
-        b = stop - start
-        Z, where, values, memory = space[:b], chosen[:b], sources[:b], touch[start:stop]
-        now[:] = W
-        choose_tiles(X[start:stop], mean, KT, now, codes, shapes, q, keys, memory, Z, where, values)
-        sort_chosen(where, values, bounds, rows, new)
+        Z, memory = space[: stop - start], touch[start:stop]
+        for i in range(p):
+            for j in range(k):
+                now[i, j] = W[i, j]
+        choose_tiles(X[start:stop], mean, KT, now, codes, shapes, keys, memory, Z, ranks, counts, rows, sources)
         total = 0.0
         for i in range(p):
-            part = slice(bounds[i], bounds[i + 1])
+            m = counts[i]
             _move_component(
-                i, Z, rows[part], new[part], codes[i], shapes[i], flat[i], scale, memory, moments[i], tilts[i],
+                i, Z, rows[i, :m], sources[i, :m], codes[i], shapes[i], flat[i], scale, memory, moments[i], tilts[i],
                 offsets, numbers, samples, product,
             )  # fmt: skip
-            total += _sweep_row(
+            value, growth = _sweep_row(
                 i, W, inverse, moments[i], tilts[i], flat[i], covariance_inverse, iterations, work
             )  # fmt: skip
+            total += value
+            log_det += growth
         if (sweeps + s + 1) % refresh_every == 0:
-            inverse[:] = np.linalg.inv(W)
-        losses[s] = total + offsets.sum() + log_normaliser - np.linalg.slogdet(W)[1]
+            fresh = np.linalg.inv(W)
+            for i in range(p):
+                for j in range(k):
+                    inverse[i, j] = fresh[i, j]
+            log_det = np.linalg.slogdet(W)[1]
+        losses[s] = total + offsets.sum() + log_normaliser - log_det
+    return log_det

@@ -100,8 +100,9 @@ def log_partition(k, mean, covariance):
         B[4, at] = 0.5 * r4
         value = k0 * B[0, at] + k1 * B[1, at] + k2 * B[2, at] + k3 * B[3, at] + k4 * B[4, at]
         e[at] = log_width + _TAIL_LOG_WEIGHTS[a] - value
-    top = e.max()
-    z = 0.0
+    top, z = e[0], 0.0
+    for a in range(total):
+        top = max(top, e[a])
     for a in range(total):
         e[a] = math.exp(e[a] - top)
     for a in range(total):
@@ -125,6 +126,36 @@ def log_partition(k, mean, covariance):
 
 
 @nb.njit(nogil=True, cache=True)
+def _solve(A, b, x):
+    """Fill `x` with the solution of ``A x = b`` by elimination with row exchanges; for a few unknowns.
+
+    LAPACK's is as good, but takes seconds to compile.
+    """
+    size = b.size
+    M = np.empty((size, size + 1))
+    for a in range(size):
+        for c in range(size):
+            M[a, c] = A[a, c]
+        M[a, size] = b[a]
+    for a in range(size):
+        pivot = a
+        for r in range(a + 1, size):
+            if abs(M[r, a]) > abs(M[pivot, a]):
+                pivot = r
+        for c in range(size + 1):
+            M[a, c], M[pivot, c] = M[pivot, c], M[a, c]
+        for r in range(a + 1, size):
+            factor = M[r, a] / M[a, a]
+            for c in range(a, size + 1):
+                M[r, c] -= factor * M[a, c]
+    for a in range(size - 1, -1, -1):
+        total = M[a, size]
+        for c in range(a + 1, size):
+            total -= M[a, c] * x[c]
+        x[a] = total / M[a, a]
+
+
+@nb.njit(nogil=True, cache=True)
 def _stay_inside(H, g, x, low, high, step):
     """Where a Newton step leaves the box, end it on the face and solve again for the rest; `step` in place."""
     size = x.size
@@ -137,13 +168,61 @@ def _stay_inside(H, g, x, low, high, step):
                 held[m] = found = True
         if not found:
             return
-        A, rhs = H.copy(), -g
+        A, rhs = H.copy(), np.empty(size)
         for m in range(size):
+            rhs[m] = -g[m]
             if held[m]:
-                A[m, :] = 0.0
+                for o in range(size):
+                    A[m, o] = 0.0
                 A[m, m] = 1.0
                 rhs[m] = step[m]
-        step[:] = np.linalg.solve(A, rhs)
+        _solve(A, rhs, step)
+
+
+@nb.njit(nogil=True, cache=True)
+def _evaluate(t, P, x, k, mean, covariance):
+    """Loss and log normaliser of the slopes ``x @ P``, which fill `k`; their basis means and covariance as well."""
+    for a in range(5):
+        k[a] = 0.0
+        for m in range(x.size):
+            k[a] += x[m] * P[m, a]
+    log_z = log_partition(k, mean, covariance)
+    value = log_z
+    for a in range(5):
+        value += k[a] * t[a]
+    return value, log_z
+
+
+@nb.njit(nogil=True, cache=True)
+def _derivatives(t, P, mean, covariance, x, low, high, g, H):
+    """Fill gradient and Hessian in x; coordinates that push against their bound are taken out."""
+    size = x.size
+    for m in range(size):
+        g[m] = 0.0
+        for a in range(5):
+            g[m] += P[m, a] * (t[a] - mean[a])
+        for o in range(size):
+            H[m, o] = 0.0
+            for a in range(5):
+                for c in range(5):
+                    H[m, o] += P[m, a] * covariance[a, c] * P[o, c]
+    for m in range(size):
+        H[m, m] = H[m, m] * (1 + 1e-10) + 1e-14
+        if (x[m] <= low[m] and g[m] > 0) or (x[m] >= high[m] and g[m] < 0):
+            for o in range(size):
+                H[m, o] = 0.0
+                H[o, m] = 0.0
+            H[m, m] = 1.0
+            g[m] = 0.0
+
+
+@nb.njit(nogil=True, cache=True)
+def _largest(x):
+    """Largest absolute value."""
+    largest = 0.0
+    for m in range(x.size):
+        largest = max(largest, abs(x[m]))
+    return largest
 
 
 @nb.njit(nogil=True, cache=True)
@@ -158,43 +237,47 @@ def fit_slopes(t, P, x, tolerance):
     low[size - 1] = TAIL_MIN
     for m in range(size):
         x[m] = min(max(x[m], low[m]), high[m])
-    k = np.dot(P.T, x)
-    log_z = log_partition(k, mean, covariance)
-    value = np.dot(k, t) + log_z
-    damping, width = 0.0, SLOPE_MAX - SLOPE_MIN
+    k, k_trial, trial = np.empty(5), np.empty(5), np.empty(size)
+    g, H = np.empty(size), np.empty((size, size))
+    value, log_z = _evaluate(t, P, x, k, mean, covariance)
+    damping, width, step = 0.0, SLOPE_MAX - SLOPE_MIN, np.empty(size)
     for _ in range(200):
-        g = np.dot(P, t - mean)
-        H = np.dot(P, np.dot(covariance, P.T))
+        _derivatives(t, P, mean, covariance, x, low, high, g, H)
+        _solve(H, g, step)
+        promise = 0.0
         for m in range(size):
-            H[m, m] = H[m, m] * (1 + 1e-10) + 1e-14
-            if (x[m] <= low[m] and g[m] > 0) or (x[m] >= high[m] and g[m] < 0):
-                H[m, :] = 0.0
-                H[:, m] = 0.0
-                H[m, m] = 1.0
-                g[m] = 0.0
-        step = -np.linalg.solve(H, g)
-        if not -np.dot(g, step) > tolerance:
+            step[m] = -step[m]
+            promise -= g[m] * step[m]
+        if not promise > tolerance:
             break
         _stay_inside(H, g, x, low, high, step)
         # where the model has no mass H is singular: damp, towards a short step down the gradient
-        least, moved = 1e-3 * np.abs(g).max() / width, False
+        least, moved = 1e-3 * _largest(g) / width, False
         for _ in range(60):
             if damping > 0:
-                step = -np.linalg.solve(H + damping * np.eye(size), g)
-            length = min(1.0, width / np.abs(step).max())
-            trial = np.minimum(np.maximum(x + length * step, low), high)
-            k_trial = np.dot(P.T, trial)
-            log_z_trial = log_partition(k_trial, mean, covariance)
-            value_trial = np.dot(k_trial, t) + log_z_trial
-            if value_trial < value and value_trial <= value + 1e-4 * min(np.dot(g, trial - x), 0.0):
+                for m in range(size):
+                    H[m, m] += damping
+                _solve(H, g, step)
+                for m in range(size):
+                    H[m, m] -= damping
+                    step[m] = -step[m]
+            length, slope = min(1.0, width / _largest(step)), 0.0
+            for m in range(size):
+                trial[m] = min(max(x[m] + length * step[m], low[m]), high[m])
+                slope += g[m] * (trial[m] - x[m])
+            value_trial, log_z_trial = _evaluate(t, P, trial, k_trial, mean, covariance)
+            if value_trial < value and value_trial <= value + 1e-4 * min(slope, 0.0):
                 moved = True
                 break
             damping = max(4 * damping, least)
         if not moved:
             break
         damping = 0.25 * damping if damping > least else 0.0
-        x[:] = trial
-        k, log_z, value = k_trial, log_z_trial, value_trial
+        for m in range(size):
+            x[m] = trial[m]
+        for a in range(5):
+            k[a] = k_trial[a]
+        log_z, value = log_z_trial, value_trial
     return k, value, log_z
 
 
@@ -205,8 +288,14 @@ def promised_gain(t, k):
     log_partition(k, mean, covariance)
     for m in range(5):
         covariance[m, m] = covariance[m, m] * (1 + 1e-10) + 1e-14
-    g = t - mean
-    return 0.5 * np.dot(g, np.linalg.solve(covariance, g))
+    g, step = np.empty(5), np.empty(5)
+    for m in range(5):
+        g[m] = t[m] - mean[m]
+    _solve(covariance, g, step)
+    gain = 0.0
+    for m in range(5):
+        gain += 0.5 * g[m] * step[m]
+    return gain
 
 
 @nb.njit(nogil=True, cache=True)
@@ -220,12 +309,14 @@ def best_shape(t, slopes, fine, allow_fine, n, tolerance):
         return k, value, log_z, True
     start = np.array([slopes[0], slopes[4]])
     if abs(start[0] - start[1]) < 0.2:  # near the Gaussian: the best of a few shapes is nearer
-        best = 0.5 * math.log(2 * math.pi) + t.sum()
+        best = 0.5 * math.log(2 * math.pi) + (t[0] + t[1] + t[2] + t[3] + t[4])
         for a in range(_START_LOG_Z.size):
-            value = np.dot(_START_SLOPES[a], t) + _START_LOG_Z[a]
+            value = _START_LOG_Z[a]
+            for m in range(5):
+                value += _START_SLOPES[a, m] * t[m]
             if value < best:
                 best = value
-                start[:] = _STARTS[a]
+                start[0], start[1] = _STARTS[a, 0], _STARTS[a, 1]
     k, value, log_z = fit_slopes(t, TIED, start, tolerance)
     gate = GATE * math.log(n) * 3 / n
     if allow_fine and promised_gain(t, k) > 0.5 * gate:
@@ -244,11 +335,14 @@ def refit(T, slopes, log_normalisers, fine, allow_fine, n, least):
     p = T.shape[0]
     gains = np.zeros(p)
     for i in range(p):
-        before = np.dot(slopes[i], T[i]) + log_normalisers[i]
+        before = log_normalisers[i]
+        for m in range(5):
+            before += slopes[i, m] * T[i, m]
         k, value, log_z, is_fine = best_shape(T[i], slopes[i], fine[i], allow_fine, n, FIT_TOLERANCE / n)
         if before - value > least:
             gains[i] = before - value
-            slopes[i] = k
+            for m in range(5):
+                slopes[i, m] = k[m]
             log_normalisers[i] = log_z
             fine[i] = is_fine
     return gains

@@ -24,6 +24,14 @@ from majorica.surrogate import Surrogate
 Selection = Literal["greedy", "random"]
 
 
+def default_batch_size(n: int, p: int) -> int:
+    """Samples in a mini-batch: 1000, and with many components 25 each, but at least 20 mini-batches a pass.
+
+    The M-step costs p^3 a mini-batch, a sample p^2: wider ones bound its share.
+    """
+    return max(1000, min(25 * p, n // 20))
+
+
 class TouchStore(Protocol):
     """Keeps the memory elsewhere, and is told before it changes."""
 
@@ -47,6 +55,7 @@ class IncrementalState(State):
     """
 
     inverse: F64 = field(default_factory=lambda: np.empty((0, 0)))
+    log_det: float = np.nan  #: log|det W|, followed row by row in memory form; NaN before the first step
     surrogate: Surrogate | None = None
     touch: npt.NDArray[np.float32] | None = None  #: (n, p), None in ledger form
     ledger: F64 | None = None  #: (blocks, p, p), None in memory form
@@ -70,7 +79,7 @@ class Incremental:
     batch_size: int = 1000
     tol: float | None = None
     selection: Selection = "greedy"
-    iterations: int = 3  #: conjugate-gradient iterations a row
+    iterations: int = 2  #: conjugate-gradient iterations a row
     store: TouchStore | None = None  #: where the memory lies if not in RAM
     adaptive: bool = False  #: refit piecewise shapes at the end of passes
 

@@ -42,17 +42,20 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     rest = (surrogate.moments, surrogate.tilts, surrogate.offsets)
     normaliser = float(densities.log_normalisers.sum())
     losses = np.empty(len(starts))
-    kernels.run_minibatches(
+    ranks = np.empty((q, kernels.TILE), np.int64 if X.dtype == np.float64 else np.int32)
+    if np.isnan(state.log_det):
+        state.log_det = float(np.linalg.slogdet(state.W)[1])
+    state.log_det = kernels.run_minibatches(
         X,
         starts,
         stops,
         *fixed,
         state.W,
         state.inverse,
+        state.log_det,
         *formulas,
         flat,
         inverse,
-        q,
         keys,
         1 / problem.n,
         touch,
@@ -61,6 +64,7 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
         normaliser,
         surrogate.sweeps,
         REFRESH_EVERY,
+        ranks,
         losses,
     )
     surrogate.sweeps += len(starts)
