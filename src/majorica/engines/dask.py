@@ -22,7 +22,7 @@ from majorica.engines.cluster import Lost, Watch
 from majorica.engines.mailbox import Mailbox
 from majorica.engines.placement import names
 from majorica.engines.samples import ClusterSamples, Leaves
-from majorica.engines.worker import Job, add_results, pass_on, run_job
+from majorica.engines.worker import Job, add_trees, pass_on, run_job
 from majorica.errors import ParameterError, WorkerError
 from majorica.sources.base import Block, Source
 
@@ -129,9 +129,8 @@ class DaskEngine:
         for attempt in range(ATTEMPTS):
             try:
                 with _Pass(self, function, source, blocks, shared, each, add=True) as one:
-                    nodes = [node for window in one.windows() for node in window]
-                    nodes = one.reduce(nodes)
-                    sum_: Result = add_results([self.watch.result(node) for node in nodes])
+                    trees = one.reduce([tree for window in one.windows() for tree in window])
+                    sum_: Result = add_trees(self.watch.results(trees)).sum()
                     return sum_
             except Lost as lost:
                 self._recover(source, lost, attempt)
@@ -208,63 +207,69 @@ class _Pass:
         self.future = None
 
     def windows(self) -> Iterator[list[Any]]:
-        """Finished windows of leaves, in order, each added up as far as the tree allows."""
+        """Finished windows of tasks, in order, each added up as far as the client needs."""
         size = self.leaves.window(FAN * FAN)
-        starts = range(0, len(self.leaves), size)
-        submitted: deque[tuple[int, list[Any], list[Any]]] = deque()
+        runs = self.leaves.runs(add=self.add)
+        starts = range(0, len(runs), size)
+        submitted: deque[tuple[list[tuple[int, int]], list[Any], list[Any]]] = deque()
         for start in starts:
-            submitted.append(self._submit(start, min(start + size, len(self.leaves)), last=len(starts) == 1))
+            submitted.append(self._submit(runs[start : start + size], most=FAN if len(starts) == 1 else 1))
             if len(submitted) == 2:
                 yield self._finish(*submitted.popleft())
         while submitted:
             yield self._finish(*submitted.popleft())
 
-    def _submit(self, start: int, stop: int, *, last: bool) -> tuple[int, list[Any], list[Any]]:
-        """Send the tasks of leaves `start` to `stop`, and those that add them up."""
+    def _submit(self, runs: list[tuple[int, int]], most: int) -> tuple[list[tuple[int, int]], list[Any], list[Any]]:
+        """Send the tasks of `runs` of leaves, and those that add them up to `most` trees."""
         jobs = []
-        for i in range(start, stop):
-            first, end = self.leaves.bounds(i)
+        for run in runs:
+            first, end = self.leaves.bounds(*run)
             each = None if self.each is None else self.each[first:end]
-            jobs.append(Job(self.function, self.leaves.blocks[first:end], each, self.inline, FAN, self.add))
-        source, inputs = self.leaves.inputs(start, stop)
+            jobs.append(Job(self.function, self.leaves.held_blocks[first:end], each, self.inline, self.add, first))
+        source, inputs = self.leaves.inputs(runs)
         count = len(jobs)
         keys = names(self.engine.name(self.task), count)
         futures = list(self.client.map(run_job, jobs, [self.future] * count, [source] * count, inputs, key=keys))
         self.live.append(futures)
         if not self.add:
-            return start, futures, futures
-        # A window is FAN^2 leaves or a multiple: adding two levels at once stays inside it.
-        nodes = self.reduce(futures) if last else self._sums(self._sums(futures))
-        self.upper.extend(node for node in nodes if node not in futures)
-        return start, futures, nodes
+            return runs, futures, futures
+        trees = self.reduce(futures, most)
+        self.upper.extend(tree for tree in trees if tree not in futures)
+        return runs, futures, trees
 
-    def _finish(self, start: int, futures: list[Any], nodes: list[Any]) -> list[Any]:
-        """Wait for a window; raise by name if one of its leaves failed."""
+    def _finish(self, runs: list[tuple[int, int]], futures: list[Any], trees: list[Any]) -> list[Any]:
+        """Wait for a window; raise by name if one of its tasks failed."""
 
         def report() -> None:
             done = sum(future.done() for future in futures)
-            self.engine._report(self.task, self.leaves.bounds(start + max(done, 1) - 1)[1], self.n_blocks)
+            self.engine._report(self.task, self.leaves.bounds(*runs[max(done, 1) - 1])[1], self.n_blocks)
 
         self.watch.wait(futures, report if self.engine.progress is not None else None)
-        for i, future in enumerate(futures):
+        for run, future in zip(runs, futures, strict=True):
             if future.status == "error":
-                first, end = self.leaves.bounds(start + i)
-                self.watch.raise_failure(future, self.task, (first, end, self.n_blocks), self.leaves.blocks[first:end])
-        self.watch.wait(nodes)
-        self.engine._report(self.task, self.leaves.bounds(start + len(futures) - 1)[1], self.n_blocks)
+                self._raise_failure(run, future)
+        self.watch.wait([tree for tree in trees if tree not in futures])
+        self.engine._report(self.task, self.leaves.bounds(*runs[-1])[1], self.n_blocks)
         self.live.popleft()
-        return nodes
+        return trees
 
-    def reduce(self, nodes: list[Any]) -> list[Any]:
-        """Add on the workers until at most `FAN` sums are left for the client."""
-        while len(nodes) > FAN:
-            nodes = self._sums(nodes)
-        return nodes
+    def _raise_failure(self, run: tuple[int, int], future: Any) -> None:
+        """Name the blocks that failed as narrowly as is known."""
+        first, end = self.leaves.bounds(*run)
+        block = getattr(future.exception(), "majorica_block", None)
+        if block is not None:
+            first, end = first + block, first + block + 1
+        elif self.leaves.held is not None:
+            for i in range(*run):
+                if self.leaves.held[i].status == "error":
+                    first, end = self.leaves.bounds(i, i + 1)
+                    break
+        self.watch.raise_failure(future, self.task, (first, end, self.n_blocks), self.leaves.blocks[first:end])
 
-    def _sums(self, nodes: list[Any]) -> list[Any]:
-        """The next level of the tree."""
-        groups = [nodes[i : i + FAN] for i in range(0, len(nodes), FAN)]
-        several = [group for group in groups if len(group) > 1]
-        keys = names(self.engine.name("sum"), len(several))
-        added = iter(self.client.map(add_results, several, key=keys) if several else [])
-        return [next(added) if len(group) > 1 else group[0] for group in groups]
+    def reduce(self, trees: list[Any], most: int = FAN) -> list[Any]:
+        """Add trees of neighbours on the workers until at most `most` are left."""
+        while len(trees) > most:
+            groups = [trees[i : i + FAN] for i in range(0, len(trees), FAN)]
+            keys = names(self.engine.name("sum"), len(groups))
+            trees = list(self.client.map(add_trees, groups, key=keys))
+        return trees
