@@ -17,19 +17,23 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
-from majorica.engines.base import FAN
+from majorica.engines.base import FAN, total
 from majorica.engines.cluster import Lost, Watch
 from majorica.engines.mailbox import Mailbox
+from majorica.engines.nearby import Nearby
 from majorica.engines.placement import names
 from majorica.engines.samples import ClusterSamples, Leaves
-from majorica.engines.worker import Job, add_trees, pass_on, run_job
+from majorica.engines.threads import ThreadEngine
+from majorica.engines.worker import Job, add_trees, pass_on, run_job, size_of
 from majorica.errors import ParameterError, WorkerError
-from majorica.sources.base import Block, Source
+from majorica.sources.base import Array, Block, Source
 
 Result = TypeVar("Result")
 
 #: Parameters larger than this go to the workers once a pass instead of once a task, in bytes.
 SHARE_ABOVE = 100_000
+#: Sums up to this many bytes come to the client in several pieces, which costs less than a task that adds them.
+SMALL_SUM = 2**19
 #: Times a pass is started again after data that only this process can send was lost with its workers.
 ATTEMPTS = 4
 
@@ -88,9 +92,12 @@ class DaskEngine:
         self.progress = progress
         self.watch = Watch(client, timeout)
         self.samples = ClusterSamples(client, self.watch, self.name, hold=hold)
+        self.nearby = Nearby(self.samples)
+        self.threads = ThreadEngine()  # passes over what is nearby
         self._token = uuid.uuid4().hex[:8]
         self._count = itertools.count(1)
         self._passes = 0
+        self._sizes: dict[str, int] = {}  # bytes of the sums of each kind of pass, once one has run
         self._mailbox: Mailbox | None = None
 
     def run(
@@ -128,10 +135,23 @@ class DaskEngine:
         """Sum of the results, added on the workers in the tree of :class:`~majorica.engines.base.TreeSum`."""
         for attempt in range(ATTEMPTS):
             try:
+                nearby = self.nearby.subset(source, blocks)
+                if nearby is not None:
+                    return total(self.threads, function, *nearby, *shared, each=each)
                 with _Pass(self, function, source, blocks, shared, each, add=True) as one:
                     trees = one.reduce([tree for window in one.windows() for tree in window])
                     sum_: Result = add_trees(self.watch.results(trees)).sum()
+                    self._sizes[one.task] = size_of(sum_)
                     return sum_
+            except Lost as lost:
+                self._recover(source, lost, attempt)
+        raise AssertionError("the last attempt returns or raises")
+
+    def read(self, source: Source, block: Block) -> Array:
+        """The samples of one block, brought here from the workers if they hold them."""
+        for attempt in range(ATTEMPTS):
+            try:
+                return self.nearby.read(source, block)
             except Lost as lost:
                 self._recover(source, lost, attempt)
         raise AssertionError("the last attempt returns or raises")
@@ -147,6 +167,8 @@ class DaskEngine:
         if self._mailbox is not None:
             self._mailbox.close()
             self._mailbox = None
+        self.nearby.clear()
+        self.threads.close()
         self.samples.clear()
 
     def __enter__(self) -> Self:
@@ -191,6 +213,9 @@ class _Pass:
         self.leaves: Leaves = engine.samples.leaves(source, blocks)
         self.live: deque[list[Any]] = deque()  #: futures of the windows under way
         self.upper: list[Any] = []  #: futures above them
+        small = engine._sizes.get(self.task, SMALL_SUM + 1) <= SMALL_SUM
+        # Trees of large sums are added two at a time, since a worker must have room for what it adds.
+        self.most, self.together = (FAN, FAN) if small else (1, 2)
         share = len(self.leaves) > 1 and len(pickle.dumps(shared)) > SHARE_ABOVE
         self.inline = None if share else shared
         self.future = self.client.submit(pass_on, *shared, key=engine.name("parameters")) if share else None
@@ -213,7 +238,7 @@ class _Pass:
         starts = range(0, len(runs), size)
         submitted: deque[tuple[list[tuple[int, int]], list[Any], list[Any]]] = deque()
         for start in starts:
-            submitted.append(self._submit(runs[start : start + size], most=FAN if len(starts) == 1 else 1))
+            submitted.append(self._submit(runs[start : start + size], most=self.most if len(starts) == 1 else 1))
             if len(submitted) == 2:
                 yield self._finish(*submitted.popleft())
         while submitted:
@@ -266,10 +291,10 @@ class _Pass:
                     break
         self.watch.raise_failure(future, self.task, (first, end, self.n_blocks), self.leaves.blocks[first:end])
 
-    def reduce(self, trees: list[Any], most: int = FAN) -> list[Any]:
+    def reduce(self, trees: list[Any], most: int | None = None) -> list[Any]:
         """Add trees of neighbours on the workers until at most `most` are left."""
-        while len(trees) > most:
-            groups = [trees[i : i + FAN] for i in range(0, len(trees), FAN)]
+        while len(trees) > (self.most if most is None else most):
+            groups = [trees[i : i + self.together] for i in range(0, len(trees), self.together)]
             keys = names(self.engine.name("sum"), len(groups))
             trees = list(self.client.map(add_trees, groups, key=keys))
         return trees

@@ -53,11 +53,22 @@ class _HeapGuard:
 _guard = _HeapGuard()
 
 
+def _reset_guard() -> None:
+    """A forked child starts with a free lock and no task under way."""
+    global _guard
+    _guard = _HeapGuard()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_guard)
+
+
 @contextmanager
 def kept_heap() -> Iterator[None]:
     """Freed memory is kept inside, whatever the worker's settings; they hold again afterwards."""
-    _guard.enter()
+    guard = _guard
+    guard.enter()
     try:
         yield
     finally:
-        _guard.leave()
+        guard.leave()

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from majorica.engines.worker import (
     HeldSamples,
@@ -32,6 +32,7 @@ class Base(Protocol):
     """All samples in consecutive parts: part ``k`` has samples ``bounds[k]`` to ``bounds[k + 1]``."""
 
     bounds: list[int]
+    at_home: bool  #: whether neighbouring parts are on one worker, as they were shared out
 
     def parts(self, numbers: Sequence[int]) -> list[Any]:
         """Futures of :class:`HeldSamples`."""
@@ -43,6 +44,8 @@ class ChunkBase:
 
     Chunks that the user has persisted are futures in that graph already.
     """
+
+    at_home = False
 
     def __init__(self, client: Any, source: Any, name: Namer) -> None:
         self.client, self.source, self.name = client, source, name
@@ -64,6 +67,8 @@ class ChunkBase:
 
 class HeldBase:
     """All samples held by the workers, in the parts a full pass needs: no pass moves them again."""
+
+    at_home = True
 
     def __init__(self, bounds: list[int], futures: list[Any]) -> None:
         self.bounds, self.futures = bounds, futures
@@ -110,7 +115,7 @@ class Holder:
 
     def from_base(self, base: Base, ranges: Sequence[Sequence[Range]], rows: Sequence[int] | None = None) -> list[Any]:
         """One future a leaf that holds exactly its ranges; numbered anew from `rows` on if given."""
-        inputs = arrange(self.client, base, ranges, self.name, exact=True)
+        inputs = arrange(self.client, base, ranges, self.name, cutting="never" if base.at_home else "always")
         wanted = [Ranges(list(one)) for one in ranges]
         if rows is None:
             return self._at_home("hold", gather_ranges, inputs, wanted)
@@ -155,12 +160,18 @@ class Holder:
 
 
 def arrange(
-    client: Any, base: Base, leaves: Sequence[Sequence[Range]], name: Namer, *, exact: bool = False
+    client: Any,
+    base: Base,
+    leaves: Sequence[Sequence[Range]],
+    name: Namer,
+    *,
+    cutting: Literal["never", "several", "always"] = "several",
 ) -> list[list[Any]]:
     """The futures each leaf needs.
 
-    Where it needs several parts, only what it needs of each is sent to it;
-    with `exact` also where it needs a piece of one.
+    Parts that a leaf does not need whole are cut before they are sent to it:
+    `always`, or only where it needs `several`, since a task runs where its
+    one part is; `never` where most parts are on the leaf's worker already.
     """
     numbers = [_part_numbers(base.bounds, ranges) for ranges in leaves]
     needed = sorted({k for some in numbers for k in some})
@@ -171,7 +182,7 @@ def arrange(
         for j, k in enumerate(some):
             part = (base.bounds[k], base.bounds[k + 1])
             inside = overlap([part], leaves[i])
-            if inside != [part] and (exact or len(some) > 1):
+            if inside != [part] and (cutting == "always" or (cutting == "several" and len(some) > 1)):
                 cuts.append((i, j, Ranges(inside)))
     if cuts:
         held, wanted = [inputs[i][j] for i, j, _ in cuts], [one for _, _, one in cuts]

@@ -10,7 +10,7 @@ from typing import Any
 from majorica.engines.base import FAN
 from majorica.engines.cluster import Watch
 from majorica.engines.placement import Base, ChunkBase, HeldBase, Holder, Namer, Run, arrange, share_out
-from majorica.engines.worker import Range, merge_ranges
+from majorica.engines.worker import Range, ascending, merge_ranges, overlap
 from majorica.sources.base import Block, Source, block_length, split_blocks
 
 #: Most bytes of samples in one leaf that is held.
@@ -22,19 +22,20 @@ TASKS_PER_THREAD = 2
 
 
 class Leaves:
-    """The blocks of a pass in leaves of ``FAN ** level``, and the runs of leaves that are one task.
+    """The blocks of a pass in leaves, and the runs of leaves that are one task.
 
     Parameters
     ----------
     samples : ClusterSamples
     blocks : sequence of Block
         What the pass reads.
-    level : int
+    size : int
+        Blocks a leaf. The tree of sums may be cut anywhere, but has fewer
+        loose ends where this is a power of ``FAN``.
     """
 
-    def __init__(self, samples: ClusterSamples, blocks: Sequence[Block], level: int) -> None:
-        self.samples, self.blocks, self.level = samples, blocks, level
-        self.size = FAN**level
+    def __init__(self, samples: ClusterSamples, blocks: Sequence[Block], size: int) -> None:
+        self.samples, self.blocks, self.size = samples, blocks, size
         self.held: list[Any] | None = None  #: futures of exactly the samples of each leaf
         self.held_blocks = blocks  #: the blocks in the numbers of what is held
         self.homes: list[Run] = []  #: where the held leaves are
@@ -104,27 +105,44 @@ class ClusterSamples:
 
     def leaves(self, source: Source, blocks: Sequence[Block]) -> Leaves:
         """The leaves of a pass over `blocks`; places the samples when this is the first pass."""
+        self._ready(source, blocks)
+        if self._whole is not None:
+            if not _same(self._whole.blocks, blocks) and _cover(blocks, source.n_samples):
+                self._hold_all(source, blocks)  # a fit that goes on from a checkpoint may begin with a subset
+            if _same(self._whole.blocks, blocks):
+                return self._whole
+        if self._subset is not None and _same(self._subset[0], blocks):
+            return self._subset[1]
+        if any(len(block) > 1 for block in blocks) and self._hold_subset(source, blocks):
+            assert self._subset is not None
+            return self._subset[1]
+        return Leaves(self, blocks, self._leaf_size(source, blocks, held=self.base is not None))
+
+    def holds(self, source: Source) -> bool:
+        """Whether the workers hold all samples of `source`."""
+        return self.source is source and self._whole is not None
+
+    def fetch(self, source: Source, blocks: Sequence[Block]) -> list[Any]:
+        """Futures of the samples of `blocks` in ascending order, each put together where its samples are."""
+        self._ready(source, blocks)
+        wanted = merge_ranges(blocks)
+        if self._whole is None or self.base is None:
+            holder = Holder(self.client, self.name, share_out(1, self._threads, 1))
+            return holder.from_source(source, [wanted]) if self.base is None else holder.from_base(self.base, [wanted])
+        bounds = self.base.bounds
+        pieces = [(run, overlap([(bounds[run.first], bounds[run.end])], wanted)) for run in self._whole.homes]
+        pieces = [(run, ranges) for run, ranges in pieces if ranges]
+        homes = [Run(run.home, i, i + 1) for i, (run, _) in enumerate(pieces)]
+        return Holder(self.client, self.name, homes).from_base(self.base, [ranges for _, ranges in pieces])
+
+    def _ready(self, source: Source, blocks: Sequence[Block]) -> None:
+        """The samples are placed, and shared out to the workers of now."""
         if self.source is not source:
             self.clear()
             self._place(source, blocks)
             self.source = source
         elif self._threads != self.watch.workers():
             self._share_again()
-        if self._whole is not None and _same(self._whole.blocks, blocks):
-            return self._whole
-        if self._subset is not None and _same(self._subset[0], blocks):
-            return self._subset[1]
-        leaves = Leaves(self, blocks, self._choose_level(source, blocks, held=self.base is not None))
-        if any(len(block) > 1 for block in blocks):
-            self._hold_subset(source, leaves)
-        return leaves
-
-    def fetch(self, source: Source, blocks: Sequence[Block]) -> Any:
-        """A future of the samples of `blocks` in ascending order, put together by one worker."""
-        self.leaves(source, blocks[:1])
-        holder = Holder(self.client, self.name, share_out(1, self.watch.workers(), 1))
-        ranges = [merge_ranges(blocks)]
-        return (holder.from_source(source, ranges) if self.base is None else holder.from_base(self.base, ranges))[0]
 
     def _place(self, source: Source, blocks: Sequence[Block]) -> None:
         """Decide where the samples of `source` are during the fit, and start to bring them there."""
@@ -138,8 +156,12 @@ class ClusterSamples:
             self.base = ChunkBase(self.client, source, self.name)
         if not hold:
             return
-        every = split_blocks(source.n_samples, max(1, block_length(blocks[0])))
-        whole = Leaves(self, every, self._choose_level(source, every, held=True))
+        length = max(1, block_length(blocks[0]))
+        self._hold_all(source, split_blocks(source.n_samples, length), sent=sent)
+
+    def _hold_all(self, source: Source, blocks: Sequence[Block], *, sent: bool = False) -> None:
+        """Hold all samples in the leaves of a pass over `blocks`."""
+        whole = Leaves(self, blocks, self._leaf_size(source, blocks, held=True))
         holder = self._holder(whole)
         ranges = whole.ranges(0, len(whole))
         if self.base is not None:
@@ -159,16 +181,19 @@ class ClusterSamples:
             self._whole.held = self._holder(self._whole).move(self._whole.held)
             self.base = HeldBase(self.base.bounds if self.base is not None else [], self._whole.held)
 
-    def _hold_subset(self, source: Source, leaves: Leaves) -> None:
+    def _hold_subset(self, source: Source, blocks: Sequence[Block]) -> bool:
         """Keep the samples of a random subset together, since a solver passes over it several times."""
         row = source.n_features * source.dtype.itemsize
-        if self.hold is False or not self._fits(row * sum(map(block_length, leaves.blocks))):
-            return
+        lengths = [block_length(block) for block in blocks]
+        if self.hold is False or not self._fits(row * sum(lengths)):
+            return False
         self._subset = None
+        shares = TASKS_PER_THREAD * sum(self._threads.values())
+        leaves = Leaves(self, blocks, max(1, min(-(-len(blocks) // shares), LEAF_BYTES // (row * max(lengths)))))
         ranges = leaves.ranges(0, len(leaves))
         rows = None
-        if _ascending(leaves.blocks):
-            edges = [0, *accumulate(map(block_length, leaves.blocks))]
+        if ascending(blocks):
+            edges = [0, *accumulate(lengths)]
             leaves.held_blocks = [(ends,) for ends in pairwise(edges)]
             rows = edges[: -1 : leaves.size]
         holder = self._holder(leaves)
@@ -176,20 +201,21 @@ class ClusterSamples:
             leaves.held = holder.from_source(source, ranges, rows)
         else:
             leaves.held = holder.from_base(self.base, ranges, rows)
-        self._subset = (tuple(leaves.blocks), leaves)
+        self._subset = (tuple(blocks), leaves)
+        return True
 
     def _holder(self, leaves: Leaves) -> Holder:
         leaves.homes = share_out(len(leaves), self._threads, TASKS_PER_THREAD)
         return Holder(self.client, self.name, leaves.homes)
 
-    def _choose_level(self, source: Source, blocks: Sequence[Block], *, held: bool) -> int:
-        """The longest runs of blocks that still keep every thread busy and fit a worker's memory."""
+    def _leaf_size(self, source: Source, blocks: Sequence[Block], *, held: bool) -> int:
+        """The most blocks a leaf, a power of ``FAN``, that still keep every thread busy and fit a worker's memory."""
         wanted = LEAVES_PER_THREAD * self.watch.threads()
         length = max(block_length(blocks[0]), 1) * source.n_features * source.dtype.itemsize
-        level = 0
-        while len(blocks) // FAN ** (level + 1) >= wanted and (not held or length * FAN ** (level + 1) <= LEAF_BYTES):
-            level += 1
-        return level
+        size = 1
+        while len(blocks) // (FAN * size) >= wanted and (not held or FAN * size * length <= LEAF_BYTES):
+            size *= FAN
+        return size
 
     def _fits(self, size: int) -> bool:
         return 2 * size <= self.watch.free_memory()
@@ -199,9 +225,10 @@ def _same(one: Sequence[Block], other: Sequence[Block]) -> bool:
     return len(one) == len(other) and all(a is b or a == b for a, b in zip(one, other, strict=True))
 
 
-def _ascending(blocks: Sequence[Block]) -> bool:
-    """Whether the ranges of all blocks come in order and do not overlap."""
-    return all(a[1] <= b[0] for a, b in pairwise(one for block in blocks for one in block))
+def _cover(blocks: Sequence[Block], n: int) -> bool:
+    """Whether `blocks` are all `n` samples in order, each one range."""
+    bounds = [0, *(block[0][1] for block in blocks)]
+    return bounds[-1] == n and all(block == (ends,) for block, ends in zip(blocks, pairwise(bounds), strict=True))
 
 
 def _travels(source: Source) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -132,6 +133,12 @@ def add_trees(trees: Sequence[TreeSum[Any]]) -> TreeSum[Any]:
     return whole
 
 
+def size_of(result: Any) -> int:
+    """Bytes of the arrays in a result."""
+    parts = vars(result).values() if hasattr(result, "__dict__") else (result,)
+    return sum(part.nbytes for part in parts if isinstance(part, np.ndarray))
+
+
 def pass_on(*values: Any) -> tuple[Any, ...]:
     """The values: a task that holds what all tasks of a pass share."""
     return values
@@ -190,6 +197,11 @@ def merge_ranges(blocks: Sequence[Block]) -> list[Range]:
         else:
             merged.append((start, stop))
     return merged
+
+
+def ascending(blocks: Sequence[Block]) -> bool:
+    """Whether the ranges of all blocks come in order and do not overlap."""
+    return all(a[1] <= b[0] for a, b in pairwise(one for block in blocks for one in block))
 
 
 def overlap(held: Sequence[Range], wanted: Sequence[Range]) -> list[Range]:
