@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -11,7 +12,6 @@ from majorica.densities import Huber
 from majorica.densities.table import Densities
 from majorica.engines import Engine, ThreadEngine, single_threaded_blas
 from majorica.engines.dask import DaskEngine
-from majorica.engines.worker import add_results
 from majorica.problem import Problem
 from majorica.sources import Source, as_source
 from majorica.whitening import Whitening
@@ -62,25 +62,62 @@ def threads_seconds(array, n_jobs: int, repeats: int) -> float:
         engine.close()
 
 
-def dask_seconds(array, workers: int, repeats: int) -> tuple[float, float, float]:
-    """One pass on worker processes; then seconds a task for an empty pass, and bytes a second on the wire."""
+@contextmanager
+def loopback(workers: int):
+    """A client of so many worker processes on this machine, of one thread each; Dask's own settings."""
     from distributed import Client, LocalCluster
 
     options = {"n_workers": workers, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
-    with LocalCluster(**options) as cluster, Client(cluster) as client, DaskEngine(client, hold=True) as engine:
+    with LocalCluster(**options) as cluster, Client(cluster) as client:
+        yield client
+
+
+def dask_seconds(array, workers: int, repeats: int) -> dict[str, float]:
+    """One pass on worker processes; then the scheduler's seconds a task and a leaf, and bytes a second on the wire."""
+    with loopback(workers) as client, DaskEngine(client, hold=True) as engine:
         seconds = pass_seconds(as_source(array), engine, repeats)
+        engine.close()
         count = 400
 
         def empty() -> None:
             client.gather(client.map(abs, range(count), pure=False, key=f"empty-{time.perf_counter_ns()}"))
 
+        held = client.map(abs, range(10 * count), pure=False)
+
+        def join(some: list) -> Callable[[], object]:
+            return lambda: client.submit(len, some, pure=False).result()
+
+        per_leaf = (best_of(join(held), repeats) - best_of(join(held[:1]), repeats)) / len(held)
         per_task = best_of(empty, repeats) / count
         future = client.submit(np.zeros, 2**22, pure=False)
         wire = 2**25 / best_of(future.result, repeats)
-    return seconds, per_task, wire
+    return {"pass": seconds, "task": per_task, "leaf": max(per_leaf, 0.0), "wire": wire}
+
+
+def fit_seconds(array, workers: int) -> tuple[float, float, bool]:
+    """A whole fit on threads and on as many worker processes that have the samples; whether the bits are the same."""
+    from distributed import wait
+
+    from majorica import ICA
+
+    def fit(X) -> tuple[float, np.ndarray]:
+        start = time.perf_counter()
+        components = ICA(random_state=0, n_jobs=workers).fit(X).components_
+        return time.perf_counter() - start, components
+
+    X = array.compute(scheduler="threads")
+    fit(X[: 20 * X.shape[1]])  # kernels are loaded
+    here, expected = fit(X)
+    del X
+    with loopback(workers) as client:
+        persisted = client.persist(array)
+        wait(persisted)
+        fit(persisted[: 20 * array.shape[1]])
+        there, found = fit(persisted)
+    return here, there, bool(np.array_equal(expected, found))
 
 
 def add_seconds(p: int) -> float:
     """Seconds to add two results of one block, p x p numbers."""
-    parts = [np.ones((p, p)) for _ in range(9)]
-    return best_of(lambda: add_results(parts), 5) / 8
+    sum_, other = np.ones((p, p)), np.ones((p, p))
+    return best_of(lambda: [np.add(sum_, other, out=sum_) for _ in range(8)], 5) / 8

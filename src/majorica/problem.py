@@ -110,7 +110,8 @@ class Problem:
 
     def read(self, block: Block) -> Array:
         """Whitened samples of one block ``(b, k)``, in the source's precision."""
-        X = read_block(self.source, block)
+        own = getattr(self.engine, "read", None)
+        X: Array = read_block(self.source, block) if own is None else own(self.source, block)
         return (X - self.whitening.mean.astype(X.dtype)) @ self.whitening.matrix.T.astype(X.dtype)
 
     def subset(self, units: npt.NDArray[np.intp], unit: int) -> list[Block]:

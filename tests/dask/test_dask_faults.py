@@ -15,6 +15,7 @@ from loopback import LoopbackCluster
 from majorica import ICA
 from majorica.engines.dask import DaskEngine
 from majorica.errors import ParameterError, WorkerError
+from majorica.sources import as_source, split_blocks
 
 pytestmark = [
     pytest.mark.timeout(120),
@@ -97,6 +98,20 @@ def test_failing_block_is_named(cluster, samples_path) -> None:
     with pytest.raises(WorkerError, match=r"blocks? \d.*samples 98304 to 131072.*/no/such/file\.npy") as caught:
         model().fit(X, engine=cluster.client)
     assert isinstance(caught.value.__cause__, FileNotFoundError)
+
+
+def test_block_on_which_the_function_fails_is_named(cluster, lazy_samples) -> None:
+    def fail(X):
+        if len(X) == 1234:
+            raise ZeroDivisionError("by the test")
+        return X.sum(axis=0)
+
+    blocks = [*split_blocks(200_000, 1000), ((200_000, 201_234),), ((201_234, N),)]
+    with (
+        DaskEngine(cluster.client) as engine,
+        pytest.raises(WorkerError, match=r"fail: block 200 of 202 \(samples 200000 to 201234\).*by the test"),
+    ):
+        engine.total(fail, as_source(lazy_samples(*CHUNKS)), blocks)
 
 
 def test_chunk_of_another_length_than_promised(cluster, samples_path) -> None:

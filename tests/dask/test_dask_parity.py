@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -11,6 +13,8 @@ from majorica import ICA
 from majorica.densities import Huber
 from majorica.densities.table import Densities
 from majorica.engines import ThreadEngine
+from majorica.engines import dask as engine_dask
+from majorica.engines import nearby as engine_nearby
 from majorica.engines import samples as engine_samples
 from majorica.engines.dask import DaskEngine
 from majorica.problem import Problem
@@ -81,12 +85,16 @@ def test_samples_read_again_for_each_pass_give_the_same_bits(cluster, lazy_sampl
         assert_same(fit("progressive", X, engine=engine), expected["progressive"])
 
 
-@pytest.mark.parametrize("per_thread", [0, 4])
+@pytest.mark.parametrize(("per_thread", "tasks", "nearby"), [(0, 2, 0.0), (4, 5, 0.0), (4, 1, 1.0)])
 def test_small_blocks_and_random_subsets_in_trees_of_several_levels(
-    cluster, per_thread: int, samples, lazy_samples, monkeypatch
+    cluster, per_thread: int, tasks: int, nearby: float, samples, lazy_samples, monkeypatch
 ) -> None:
+    """Leaves and tasks of any size; random subsets on the workers, or brought here."""
     monkeypatch.setattr(engine_samples, "LEAVES_PER_THREAD", per_thread)
+    monkeypatch.setattr(engine_samples, "TASKS_PER_THREAD", tasks)
     monkeypatch.setattr(engine_samples, "LEAF_BYTES", 10**6)
+    monkeypatch.setattr(engine_nearby, "NEARBY_SHARE", nearby)
+    monkeypatch.setattr(engine_nearby, "ALWAYS_BYTES", 0)
     densities = Densities.same(Huber(), 6)
     blocks = split_blocks(N, 300)
     here, there = ThreadEngine(2), DaskEngine(cluster.client)
@@ -103,9 +111,52 @@ def test_small_blocks_and_random_subsets_in_trees_of_several_levels(
                 np.testing.assert_array_equal(one.gradient, other.gradient)
             one, other = a.moments(np.eye(6), densities, some), b.moments(np.eye(6), densities, some)
             np.testing.assert_array_equal(one.packed, other.packed)
+        for block in (subset[0], subset[-1], blocks[5]):
+            np.testing.assert_array_equal(b.read(block), a.read(block))
+        assert (there.nearby.subset(remote, subset) is not None) == bool(nearby)
     finally:
         here.close()
         there.close()
+
+
+def test_large_sums_are_added_on_the_workers(cluster, samples, lazy_samples, monkeypatch) -> None:
+    monkeypatch.setattr(engine_dask, "SMALL_SUM", 0)
+    monkeypatch.setattr(engine_samples, "TASKS_PER_THREAD", 7)
+    densities, blocks = Densities.same(Huber(), 6), split_blocks(N, 300)
+    local, remote = as_source(samples), as_source(lazy_samples(*CHUNKS[1]))
+    whitening = fit_whitening(local, blocks, ThreadEngine(1))
+    with DaskEngine(cluster.client) as there:
+        for _ in range(2):
+            got = Problem(remote, whitening, there, blocks).statistics(np.eye(6), densities)
+            expected = Problem(local, whitening, ThreadEngine(1), blocks).statistics(np.eye(6), densities)
+            np.testing.assert_array_equal(got.gradient, expected.gradient)
+
+
+def test_new_workers_get_their_share_of_held_samples(cluster, samples, lazy_samples) -> None:
+    densities, blocks = Densities.same(Huber(), 6), split_blocks(N, 5000)
+    local, remote = as_source(samples), as_source(lazy_samples(*CHUNKS[1]))
+    whitening = fit_whitening(local, blocks, ThreadEngine(1))
+    expected = Problem(local, whitening, ThreadEngine(1), blocks).statistics(np.eye(6), densities)
+    with DaskEngine(cluster.client, hold=True) as engine:
+        problem = Problem(remote, whitening, engine, blocks)
+        np.testing.assert_array_equal(problem.statistics(np.eye(6), densities).gradient, expected.gradient)
+        before = set(engine.run(lambda X: os.getpid(), remote, blocks))
+        cluster.add_workers(1)
+        cluster.client.wait_for_workers(len(cluster.workers), timeout=30)
+        time.sleep(2.1)  # the engine looks for workers every other second
+        np.testing.assert_array_equal(problem.statistics(np.eye(6), densities).gradient, expected.gradient)
+        pids = Counter(engine.run(lambda X: os.getpid(), remote, blocks))
+    assert set(pids) == cluster.pids > before
+    assert max(pids.values()) - min(pids.values()) <= 1 + len(blocks) // 8
+
+
+def test_a_pass_has_few_tasks(cluster, lazy_samples) -> None:
+    """The scheduler takes about a millisecond a task: a pass over held samples has two a thread."""
+    remote, blocks = as_source(lazy_samples(*CHUNKS[1])), split_blocks(N, 300)
+    with DaskEngine(cluster.client, hold=True) as engine:
+        leaves = engine.samples.leaves(remote, blocks)
+        assert len(leaves.runs(add=True)) == 2 * engine.watch.threads()
+        assert len(leaves.runs(add=False)) >= 8 * engine.watch.threads()
 
 
 def test_without_a_client_a_dask_array_is_computed_on_local_threads(lazy_samples, expected) -> None:

@@ -20,7 +20,7 @@ def test_same_bits_over_tls(tmp_path) -> None:
     X = rng.laplace(size=(6000, 3)) @ rng.normal(size=(3, 3))
     expected = ICA(random_state=0).fit(X)
     security = Security.temporary()
-    options = {"dashboard_address": None, "host": "127.0.0.1", "local_directory": str(tmp_path)}
+    options = {"dashboard_address": "127.0.0.1:0", "host": "127.0.0.1", "local_directory": str(tmp_path)}
     with (
         LocalCluster(
             n_workers=1, threads_per_worker=1, processes=False, protocol="tls://", security=security, **options

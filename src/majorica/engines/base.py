@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -19,7 +20,8 @@ class Engine(Protocol):
     Results come in the order of `blocks`, whatever the number of workers:
     adding them up in one fixed tree gives the same bits on every engine. An
     engine may have a method ``total`` with the arguments of :func:`total`
-    that adds up where the results are.
+    that adds up where the results are, and a method ``read(source, block)``
+    where it knows a shorter way to the samples than the source.
     """
 
     def run(
@@ -44,35 +46,65 @@ class Engine(Protocol):
 class TreeSum(Generic[Result]):
     """Adds results in a fixed tree: runs of `fan` neighbours in order, then runs of `fan` such sums, and so on.
 
-    The sum depends on the results and their order alone, and a run can be
-    added wherever its results are. Holds one partial sum a level; results
-    are changed in place (``+=``).
+    The sum depends on the results and their order alone, and a stretch of
+    them can be added wherever they are: the tree of a stretch holds one
+    partial sum a level, and those sums whose run began before it, at most
+    ``fan - 1`` a level. Results are changed in place (``+=``).
+
+    Parameters
+    ----------
+    fan : int, optional
+        Results added at each node; ``FAN`` when None.
+    first : int, default=0
+        Number of the first block of the stretch.
     """
 
-    def __init__(self, fan: int | None = None) -> None:
+    def __init__(self, fan: int | None = None, first: int = 0) -> None:
         self.fan = FAN if fan is None else fan
-        self._levels: list[tuple[Result, int] | None] = []
+        self.first = self.end = first
+        self._heads: list[tuple[Result, int]] = []  # (sum, level): the run began before this stretch
+        self._levels: list[tuple[Result, int] | None] = []  # (sum, how many of the run are in it)
 
     def add(self, result: Result, level: int = 0) -> None:
         """Take the next result, a sum of ``fan ** level`` blocks."""
+        number = self.end // self.fan**level  # of this sum among those of its level
+        self.end += self.fan**level
         while True:
             while len(self._levels) <= level:
                 self._levels.append(None)
             partial = self._levels[level]
-            if partial is None:
-                partial = (result, 1)
-            else:
+            if partial is not None:
                 sum_, count = partial
                 sum_ += result  # type: ignore[operator]
                 partial = (sum_, count + 1)
+            elif number % self.fan == 0:
+                partial = (result, 1)
+            else:
+                self._heads.append((result, level))
+                return
             if partial[1] < self.fan:
                 self._levels[level] = partial
                 return
             self._levels[level] = None
-            result, level = partial[0], level + 1
+            result, level, number = partial[0], level + 1, number // self.fan
+
+    def extend(self, later: TreeSum[Result]) -> None:
+        """Take the stretch that follows; `later` stays as it is, since a retry may need it."""
+        if later.first != self.end:
+            raise ValueError(f"blocks {self.end} to {later.first} are missing")
+        for sum_, level in later._heads:
+            self.add(sum_, level)
+        while len(self._levels) < len(later._levels):
+            self._levels.append(None)
+        for level, partial in enumerate(later._levels):
+            if partial is not None:  # its run begins in `later`, so there is nothing of it here
+                self._levels[level] = (copy.deepcopy(partial[0]), partial[1])
+        self.end = later.end
 
     def sum(self) -> Result:
-        """The sum of all results taken; at least one is needed."""
+        """The sum of all results taken, from block 0 on; at least one is needed."""
+        if self.first:
+            raise ValueError(f"the blocks before block {self.first} are missing")
         partials = [partial[0] for partial in self._levels if partial is not None]
         sum_ = partials[0]
         for upper in partials[1:]:

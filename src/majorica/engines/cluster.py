@@ -32,17 +32,25 @@ class Watch:
 
     def __init__(self, client: Any, timeout: float) -> None:
         self.client, self.timeout = client, timeout
-        self._threads = (0.0, 0)
+        self._workers: tuple[float, dict[str, int]] = (0.0, {})
         self._alone_since: float | None = None
 
-    def threads(self) -> int:
-        """Threads of all workers, at least 1; asked for every other second."""
-        when, count = self._threads
-        if not count or time.monotonic() - when > 2.0:
+    def workers(self) -> dict[str, int]:
+        """Threads of each worker, by address; asked for every other second, waits for the first worker."""
+        when, threads = self._workers
+        if not threads or time.monotonic() - when > 2.0:
             self.check()
-            count = max(1, sum(self.client.nthreads().values()))
-            self._threads = (time.monotonic(), count)
-        return count
+            threads = dict(self.client.nthreads())
+            while not threads:
+                time.sleep(POLL)
+                self.check()
+                threads = dict(self.client.nthreads())
+            self._workers = (time.monotonic(), threads)
+        return threads
+
+    def threads(self) -> int:
+        """Threads of all workers, at least 1."""
+        return max(1, sum(self.workers().values()))
 
     def wait(self, futures: Sequence[Any], report: Callable[[], None] | None = None) -> None:
         """Until all `futures` are done or have failed; `report` is called now and then."""
@@ -90,6 +98,21 @@ class Watch:
             except TimeoutError:
                 self.check()
                 patience *= 2
+
+    def results(self, futures: Sequence[Any]) -> list[Any]:
+        """The values of several futures, in one journey."""
+        patience = 10 * POLL
+        while True:
+            try:
+                return list(self.client.sync(self._gather, futures, callback_timeout=patience))
+            except CancelledError as error:
+                self._raise_cancelled(error)
+            except TimeoutError:
+                self.check()
+                patience *= 2
+
+    async def _gather(self, futures: Sequence[Any]) -> Any:
+        return await self.client.gather(list(futures), asynchronous=True)
 
     def check(self) -> None:
         """Raise WorkerError if the cluster has had no worker, or no scheduler, for too long."""

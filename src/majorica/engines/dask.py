@@ -17,19 +17,23 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
-from majorica.engines.base import FAN
+from majorica.engines.base import FAN, total
 from majorica.engines.cluster import Lost, Watch
 from majorica.engines.mailbox import Mailbox
+from majorica.engines.nearby import Nearby
 from majorica.engines.placement import names
 from majorica.engines.samples import ClusterSamples, Leaves
-from majorica.engines.worker import Job, add_results, pass_on, run_job
+from majorica.engines.threads import ThreadEngine
+from majorica.engines.worker import Job, add_trees, pass_on, run_job, size_of
 from majorica.errors import ParameterError, WorkerError
-from majorica.sources.base import Block, Source
+from majorica.sources.base import Array, Block, Source
 
 Result = TypeVar("Result")
 
 #: Parameters larger than this go to the workers once a pass instead of once a task, in bytes.
 SHARE_ABOVE = 100_000
+#: Sums up to this many bytes come to the client in several pieces, which costs less than a task that adds them.
+SMALL_SUM = 2**19
 #: Times a pass is started again after data that only this process can send was lost with its workers.
 ATTEMPTS = 4
 
@@ -88,9 +92,12 @@ class DaskEngine:
         self.progress = progress
         self.watch = Watch(client, timeout)
         self.samples = ClusterSamples(client, self.watch, self.name, hold=hold)
+        self.nearby = Nearby(self.samples)
+        self.threads = ThreadEngine()  # passes over what is nearby
         self._token = uuid.uuid4().hex[:8]
         self._count = itertools.count(1)
         self._passes = 0
+        self._sizes: dict[str, int] = {}  # bytes of the sums of each kind of pass, once one has run
         self._mailbox: Mailbox | None = None
 
     def run(
@@ -128,11 +135,23 @@ class DaskEngine:
         """Sum of the results, added on the workers in the tree of :class:`~majorica.engines.base.TreeSum`."""
         for attempt in range(ATTEMPTS):
             try:
+                nearby = self.nearby.subset(source, blocks)
+                if nearby is not None:
+                    return total(self.threads, function, *nearby, *shared, each=each)
                 with _Pass(self, function, source, blocks, shared, each, add=True) as one:
-                    nodes = [node for window in one.windows() for node in window]
-                    nodes = one.reduce(nodes)
-                    sum_: Result = add_results([self.watch.result(node) for node in nodes])
+                    trees = one.reduce([tree for window in one.windows() for tree in window])
+                    sum_: Result = add_trees(self.watch.results(trees)).sum()
+                    self._sizes[one.task] = size_of(sum_)
                     return sum_
+            except Lost as lost:
+                self._recover(source, lost, attempt)
+        raise AssertionError("the last attempt returns or raises")
+
+    def read(self, source: Source, block: Block) -> Array:
+        """The samples of one block, brought here from the workers if they hold them."""
+        for attempt in range(ATTEMPTS):
+            try:
+                return self.nearby.read(source, block)
             except Lost as lost:
                 self._recover(source, lost, attempt)
         raise AssertionError("the last attempt returns or raises")
@@ -148,6 +167,8 @@ class DaskEngine:
         if self._mailbox is not None:
             self._mailbox.close()
             self._mailbox = None
+        self.nearby.clear()
+        self.threads.close()
         self.samples.clear()
 
     def __enter__(self) -> Self:
@@ -192,6 +213,9 @@ class _Pass:
         self.leaves: Leaves = engine.samples.leaves(source, blocks)
         self.live: deque[list[Any]] = deque()  #: futures of the windows under way
         self.upper: list[Any] = []  #: futures above them
+        small = engine._sizes.get(self.task, SMALL_SUM + 1) <= SMALL_SUM
+        # Trees of large sums are added two at a time, since a worker must have room for what it adds.
+        self.most, self.together = (FAN, FAN) if small else (1, 2)
         share = len(self.leaves) > 1 and len(pickle.dumps(shared)) > SHARE_ABOVE
         self.inline = None if share else shared
         self.future = self.client.submit(pass_on, *shared, key=engine.name("parameters")) if share else None
@@ -208,63 +232,69 @@ class _Pass:
         self.future = None
 
     def windows(self) -> Iterator[list[Any]]:
-        """Finished windows of leaves, in order, each added up as far as the tree allows."""
+        """Finished windows of tasks, in order, each added up as far as the client needs."""
         size = self.leaves.window(FAN * FAN)
-        starts = range(0, len(self.leaves), size)
-        submitted: deque[tuple[int, list[Any], list[Any]]] = deque()
+        runs = self.leaves.runs(add=self.add)
+        starts = range(0, len(runs), size)
+        submitted: deque[tuple[list[tuple[int, int]], list[Any], list[Any]]] = deque()
         for start in starts:
-            submitted.append(self._submit(start, min(start + size, len(self.leaves)), last=len(starts) == 1))
+            submitted.append(self._submit(runs[start : start + size], most=self.most if len(starts) == 1 else 1))
             if len(submitted) == 2:
                 yield self._finish(*submitted.popleft())
         while submitted:
             yield self._finish(*submitted.popleft())
 
-    def _submit(self, start: int, stop: int, *, last: bool) -> tuple[int, list[Any], list[Any]]:
-        """Send the tasks of leaves `start` to `stop`, and those that add them up."""
+    def _submit(self, runs: list[tuple[int, int]], most: int) -> tuple[list[tuple[int, int]], list[Any], list[Any]]:
+        """Send the tasks of `runs` of leaves, and those that add them up to `most` trees."""
         jobs = []
-        for i in range(start, stop):
-            first, end = self.leaves.bounds(i)
+        for run in runs:
+            first, end = self.leaves.bounds(*run)
             each = None if self.each is None else self.each[first:end]
-            jobs.append(Job(self.function, self.leaves.blocks[first:end], each, self.inline, FAN, self.add))
-        source, inputs = self.leaves.inputs(start, stop)
+            jobs.append(Job(self.function, self.leaves.held_blocks[first:end], each, self.inline, self.add, first))
+        source, inputs = self.leaves.inputs(runs)
         count = len(jobs)
         keys = names(self.engine.name(self.task), count)
         futures = list(self.client.map(run_job, jobs, [self.future] * count, [source] * count, inputs, key=keys))
         self.live.append(futures)
         if not self.add:
-            return start, futures, futures
-        # A window is FAN^2 leaves or a multiple: adding two levels at once stays inside it.
-        nodes = self.reduce(futures) if last else self._sums(self._sums(futures))
-        self.upper.extend(node for node in nodes if node not in futures)
-        return start, futures, nodes
+            return runs, futures, futures
+        trees = self.reduce(futures, most)
+        self.upper.extend(tree for tree in trees if tree not in futures)
+        return runs, futures, trees
 
-    def _finish(self, start: int, futures: list[Any], nodes: list[Any]) -> list[Any]:
-        """Wait for a window; raise by name if one of its leaves failed."""
+    def _finish(self, runs: list[tuple[int, int]], futures: list[Any], trees: list[Any]) -> list[Any]:
+        """Wait for a window; raise by name if one of its tasks failed."""
 
         def report() -> None:
             done = sum(future.done() for future in futures)
-            self.engine._report(self.task, self.leaves.bounds(start + max(done, 1) - 1)[1], self.n_blocks)
+            self.engine._report(self.task, self.leaves.bounds(*runs[max(done, 1) - 1])[1], self.n_blocks)
 
         self.watch.wait(futures, report if self.engine.progress is not None else None)
-        for i, future in enumerate(futures):
+        for run, future in zip(runs, futures, strict=True):
             if future.status == "error":
-                first, end = self.leaves.bounds(start + i)
-                self.watch.raise_failure(future, self.task, (first, end, self.n_blocks), self.leaves.blocks[first:end])
-        self.watch.wait(nodes)
-        self.engine._report(self.task, self.leaves.bounds(start + len(futures) - 1)[1], self.n_blocks)
+                self._raise_failure(run, future)
+        self.watch.wait([tree for tree in trees if tree not in futures])
+        self.engine._report(self.task, self.leaves.bounds(*runs[-1])[1], self.n_blocks)
         self.live.popleft()
-        return nodes
+        return trees
 
-    def reduce(self, nodes: list[Any]) -> list[Any]:
-        """Add on the workers until at most `FAN` sums are left for the client."""
-        while len(nodes) > FAN:
-            nodes = self._sums(nodes)
-        return nodes
+    def _raise_failure(self, run: tuple[int, int], future: Any) -> None:
+        """Name the blocks that failed as narrowly as is known."""
+        first, end = self.leaves.bounds(*run)
+        block = getattr(future.exception(), "majorica_block", None)
+        if block is not None:
+            first, end = first + block, first + block + 1
+        elif self.leaves.held is not None:
+            for i in range(*run):
+                if self.leaves.held[i].status == "error":
+                    first, end = self.leaves.bounds(i, i + 1)
+                    break
+        self.watch.raise_failure(future, self.task, (first, end, self.n_blocks), self.leaves.blocks[first:end])
 
-    def _sums(self, nodes: list[Any]) -> list[Any]:
-        """The next level of the tree."""
-        groups = [nodes[i : i + FAN] for i in range(0, len(nodes), FAN)]
-        several = [group for group in groups if len(group) > 1]
-        keys = names(self.engine.name("sum"), len(several))
-        added = iter(self.client.map(add_results, several, key=keys) if several else [])
-        return [next(added) if len(group) > 1 else group[0] for group in groups]
+    def reduce(self, trees: list[Any], most: int | None = None) -> list[Any]:
+        """Add trees of neighbours on the workers until at most `most` are left."""
+        while len(trees) > (self.most if most is None else most):
+            groups = [trees[i : i + self.together] for i in range(0, len(trees), self.together)]
+            keys = names(self.engine.name("sum"), len(groups))
+            trees = list(self.client.map(add_trees, groups, key=keys))
+        return trees

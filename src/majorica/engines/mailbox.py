@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from majorica.engines.base import FAN
 from majorica.engines.cluster import Lost
 from majorica.engines.worker import Job, run_job
 from majorica.sources.base import Block, Source
@@ -30,8 +29,8 @@ class Mailbox:
 
     def post(self, tag: Any, function: Callable[..., Any], block: Block, arguments: tuple[Any, ...]) -> None:
         """Ask for ``function(X_block, *arguments)``; `tag` comes back with the answer."""
-        source, inputs = self.engine.samples.leaves(self.source, [block]).inputs(0, 1)
-        job = Job(function, [block], None, arguments, FAN, add=True)
+        source, inputs = self.engine.samples.leaves(self.source, [block]).inputs([(0, 1)])
+        job = Job(function, [block], None, arguments, add=False)
         key = self.engine.name("message")
         future = self.engine.client.submit(run_job, job, None, source, inputs[0], key=key)
         self._pending[future] = (tag, function, block, arguments)
@@ -44,7 +43,7 @@ class Mailbox:
                 future = watch.first(list(self._pending))
                 if future.status == "error":
                     watch.raise_failure(future, "message", (0, 1, 1), [self._pending[future][2]])
-                answer = watch.result(future)
+                (answer,) = watch.result(future)
                 return self._pending.pop(future)[0], answer
             except Lost:
                 self.engine.samples.forget(self.source)

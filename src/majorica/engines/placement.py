@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import Any, Literal, Protocol
 
 from majorica.engines.worker import (
     HeldSamples,
@@ -12,12 +14,14 @@ from majorica.engines.worker import (
     Ranges,
     cut,
     gather_ranges,
+    gather_rows,
     hold_chunk,
-    merge_ranges,
     overlap,
     read_ranges,
+    read_rows,
+    stay,
 )
-from majorica.sources.base import Block, Source
+from majorica.sources.base import Source
 from majorica.sources.chunks import bounds_of
 
 #: Makes a task name a person understands, unique in the cluster.
@@ -28,6 +32,7 @@ class Base(Protocol):
     """All samples in consecutive parts: part ``k`` has samples ``bounds[k]`` to ``bounds[k + 1]``."""
 
     bounds: list[int]
+    at_home: bool  #: whether neighbouring parts are on one worker, as they were shared out
 
     def parts(self, numbers: Sequence[int]) -> list[Any]:
         """Futures of :class:`HeldSamples`."""
@@ -39,6 +44,8 @@ class ChunkBase:
 
     Chunks that the user has persisted are futures in that graph already.
     """
+
+    at_home = False
 
     def __init__(self, client: Any, source: Any, name: Namer) -> None:
         self.client, self.source, self.name = client, source, name
@@ -61,6 +68,8 @@ class ChunkBase:
 class HeldBase:
     """All samples held by the workers, in the parts a full pass needs: no pass moves them again."""
 
+    at_home = True
+
     def __init__(self, bounds: list[int], futures: list[Any]) -> None:
         self.bounds, self.futures = bounds, futures
 
@@ -69,44 +78,117 @@ class HeldBase:
         return [self.futures[k] for k in numbers]
 
 
-def hold_from_base(client: Any, base: Base, leaves: Sequence[Sequence[Block]], name: Namer) -> list[Any]:
-    """One future a leaf that holds exactly its samples, put together on the workers."""
-    ranges = [merge_ranges(leaf) for leaf in leaves]
-    inputs = arrange(client, base, ranges, name)
-    if all(len(parts) == 1 and _is_part(base, wanted) for parts, wanted in zip(inputs, ranges, strict=True)):
-        return [parts[0] for parts in inputs]
-    wanted = [Ranges(one) for one in ranges]
-    return list(client.map(gather_ranges, inputs, wanted, key=names(name("hold"), len(inputs))))
+@dataclass(frozen=True)
+class Run:
+    """Neighbouring leaves that live on one worker and are one task of a pass."""
+
+    home: str  #: address of the worker
+    first: int
+    end: int
 
 
-def hold_from_source(
-    client: Any, source: Source, leaves: Sequence[Sequence[Block]], name: Namer, *, sent: bool
-) -> list[Any]:
-    """One future a leaf that holds exactly its samples, read by the workers, or sent to them from here."""
-    wanted = [Ranges(merge_ranges(leaf)) for leaf in leaves]
-    if not sent:
-        keys = names(name("read"), len(wanted))
-        return list(client.map(read_ranges, wanted, [source] * len(wanted), key=keys))
-    futures = []
-    for one in wanted:
-        held: HeldSamples = read_ranges(one, source)
-        futures.append(client.scatter(held, hash=False))
-    return futures
+def share_out(leaves: int, threads: Mapping[str, int], per_thread: int) -> list[Run]:
+    """`leaves` in equal runs, `per_thread` for each thread of the workers; those of a worker are neighbours."""
+    homes = [address for address in sorted(threads) for _ in range(per_thread * threads[address])]
+    bounds = [leaves * k // len(homes) for k in range(len(homes) + 1)]
+    return [Run(home, *ends) for home, ends in zip(homes, pairwise(bounds), strict=True) if ends[0] < ends[1]]
 
 
-def arrange(client: Any, base: Base, leaves: Sequence[Sequence[Range]], name: Namer) -> list[list[Any]]:
-    """The futures each leaf needs; where it needs several parts, only what it needs of each is sent to it."""
+class Holder:
+    """Puts held samples onto the workers that will pass over them.
+
+    Dask alone would spread them as it likes, and the worker with the most
+    would make all others wait in every pass. A home is a wish: if the worker
+    is gone, another one holds its leaves.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    name : callable
+        Makes task names.
+    runs : sequence of Run
+        Where each leaf has its home.
+    """
+
+    def __init__(self, client: Any, name: Namer, runs: Sequence[Run]) -> None:
+        self.client, self.name, self.runs = client, name, runs
+
+    def from_base(self, base: Base, ranges: Sequence[Sequence[Range]], rows: Sequence[int] | None = None) -> list[Any]:
+        """One future a leaf that holds exactly its ranges; numbered anew from `rows` on if given."""
+        inputs = arrange(self.client, base, ranges, self.name, cutting="never" if base.at_home else "always")
+        wanted = [Ranges(list(one)) for one in ranges]
+        if rows is None:
+            return self._at_home("hold", gather_ranges, inputs, wanted)
+        return self._at_home("hold", gather_rows, inputs, wanted, rows)
+
+    def from_source(
+        self, source: Source, ranges: Sequence[Sequence[Range]], rows: Sequence[int] | None = None
+    ) -> list[Any]:
+        """The same, read by the workers from a source they open themselves."""
+        wanted = [Ranges(list(one)) for one in ranges]
+        sources = [source] * len(wanted)
+        if rows is None:
+            return self._at_home("read", read_ranges, wanted, sources)
+        return self._at_home("read", read_rows, wanted, sources, rows)
+
+    def from_here(self, source: Source, ranges: Sequence[Sequence[Range]]) -> list[Any]:
+        """The same, sent to the workers by this process."""
+        futures = []
+        for run in self.runs:
+            for one in ranges[run.first : run.end]:
+                futures.append(self._send(read_ranges(Ranges(list(one)), source), run.home))
+        return futures
+
+    def move(self, futures: Sequence[Any]) -> list[Any]:
+        """What `futures` hold, brought to the homes of now."""
+        return self._at_home("move", stay, futures)
+
+    def _send(self, held: HeldSamples, home: str) -> Any:
+        try:
+            return self.client.scatter(held, workers=[home], hash=False)
+        except (KeyError, RuntimeError, OSError):  # what Dask raises when that worker is gone
+            return self.client.scatter(held, hash=False)
+
+    def _at_home(self, what: str, function: Callable[..., HeldSamples], *arguments: Sequence[Any]) -> list[Any]:
+        futures: list[Any] = []
+        for home, some in groupby(self.runs, key=lambda run: run.home):
+            runs = list(some)
+            mine = [argument[runs[0].first : runs[-1].end] for argument in arguments]
+            keys = names(self.name(what), len(mine[0]))
+            futures += self.client.map(function, *mine, key=keys, workers=[home], allow_other_workers=True)
+        return futures
+
+
+def arrange(
+    client: Any,
+    base: Base,
+    leaves: Sequence[Sequence[Range]],
+    name: Namer,
+    *,
+    cutting: Literal["never", "several", "always"] = "several",
+) -> list[list[Any]]:
+    """The futures each leaf needs.
+
+    Parts that a leaf does not need whole are cut before they are sent to it:
+    `always`, or only where it needs `several`, since a task runs where its
+    one part is; `never` where most parts are on the leaf's worker already.
+    """
     numbers = [_part_numbers(base.bounds, ranges) for ranges in leaves]
     needed = sorted({k for some in numbers for k in some})
     parts = dict(zip(needed, base.parts(needed), strict=True))
-    cuts = [(i, k) for i, some in enumerate(numbers) if len(some) > 1 for k in some]
-    if not cuts:
-        return [[parts[some[0]]] for some in numbers]
-    wanted = [Ranges(overlap([(base.bounds[k], base.bounds[k + 1])], leaves[i])) for i, k in cuts]
-    futures = client.map(cut, [parts[k] for _, k in cuts], wanted, key=names(name("cut"), len(cuts)))
-    inputs: list[list[Any]] = [[] if len(some) > 1 else [parts[some[0]]] for some in numbers]
-    for (i, _), future in zip(cuts, futures, strict=True):
-        inputs[i].append(future)
+    inputs: list[list[Any]] = [[parts[k] for k in some] for some in numbers]
+    cuts = []
+    for i, some in enumerate(numbers):
+        for j, k in enumerate(some):
+            part = (base.bounds[k], base.bounds[k + 1])
+            inside = overlap([part], leaves[i])
+            if inside != [part] and (cutting == "always" or (cutting == "several" and len(some) > 1)):
+                cuts.append((i, j, Ranges(inside)))
+    if cuts:
+        held, wanted = [inputs[i][j] for i, j, _ in cuts], [one for _, _, one in cuts]
+        futures = client.map(cut, held, wanted, key=names(name("cut"), len(cuts)))
+        for (i, j, _), future in zip(cuts, futures, strict=True):
+            inputs[i][j] = future
     return inputs
 
 
@@ -125,10 +207,3 @@ def _part_numbers(bounds: Sequence[int], ranges: Sequence[Range]) -> list[int]:
                 numbers.append(k)
             k += 1
     return numbers
-
-
-def _is_part(base: Base, ranges: Sequence[Range]) -> bool:
-    """Whether `ranges` are one whole part of `base`."""
-    (start, stop), *more = ranges
-    k = bisect_right(base.bounds, start) - 1
-    return not more and base.bounds[k] == start and base.bounds[k + 1] == stop

@@ -4,60 +4,73 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 from majorica.engines.base import FAN
 from majorica.engines.cluster import Watch
-from majorica.engines.placement import (
-    Base,
-    ChunkBase,
-    HeldBase,
-    Namer,
-    arrange,
-    hold_from_base,
-    hold_from_source,
-)
-from majorica.engines.worker import merge_ranges
-from majorica.sources.base import Block, Source, block_length
+from majorica.engines.placement import Base, ChunkBase, HeldBase, Holder, Namer, Run, arrange, share_out
+from majorica.engines.worker import Range, ascending, merge_ranges, overlap
+from majorica.sources.base import Block, Source, block_length, split_blocks
 
-#: Most bytes of samples in one task that holds them all at once.
+#: Most bytes of samples in one leaf that is held.
 LEAF_BYTES = 2**27
-#: Tasks a thread at least, so that uneven workers end together.
+#: Leaves a thread at least, so that equal numbers of them are equal work.
 LEAVES_PER_THREAD = 8
+#: Tasks a thread in a pass over held samples: one would leave a slow worker alone with its share.
+TASKS_PER_THREAD = 2
 
 
 class Leaves:
-    """The blocks of a pass in runs of ``FAN ** level``, one task each."""
+    """The blocks of a pass in leaves, and the runs of leaves that are one task.
 
-    def __init__(self, samples: ClusterSamples, blocks: Sequence[Block], level: int, held: list[Any] | None) -> None:
-        self.samples, self.blocks, self.held = samples, blocks, held
-        self.run = FAN**level
+    Parameters
+    ----------
+    samples : ClusterSamples
+    blocks : sequence of Block
+        What the pass reads.
+    size : int
+        Blocks a leaf. The tree of sums may be cut anywhere, but has fewer
+        loose ends where this is a power of ``FAN``.
+    """
+
+    def __init__(self, samples: ClusterSamples, blocks: Sequence[Block], size: int) -> None:
+        self.samples, self.blocks, self.size = samples, blocks, size
+        self.held: list[Any] | None = None  #: futures of exactly the samples of each leaf
+        self.held_blocks = blocks  #: the blocks in the numbers of what is held
+        self.homes: list[Run] = []  #: where the held leaves are
 
     def __len__(self) -> int:
-        return -(-len(self.blocks) // self.run)
+        return -(-len(self.blocks) // self.size)
 
-    def bounds(self, i: int) -> tuple[int, int]:
-        """First and end number of the blocks of leaf `i`."""
-        return i * self.run, min((i + 1) * self.run, len(self.blocks))
+    def bounds(self, first: int, end: int) -> tuple[int, int]:
+        """First and end number of the blocks of leaves `first` to `end`."""
+        return first * self.size, min(end * self.size, len(self.blocks))
 
-    def leaf(self, i: int) -> Sequence[Block]:
-        """The blocks of leaf `i`."""
-        first, end = self.bounds(i)
-        return self.blocks[first:end]
+    def ranges(self, first: int, end: int) -> list[list[Range]]:
+        """The samples of each of the leaves `first` to `end`."""
+        bounds = [self.bounds(i, i + 1) for i in range(first, end)]
+        return [merge_ranges(self.blocks[start:stop]) for start, stop in bounds]
+
+    def runs(self, *, add: bool) -> list[tuple[int, int]]:
+        """The leaves of each task: whole runs where they are held and only sums come back, else one leaf."""
+        if self.held is not None and add:
+            return [(run.first, run.end) for run in self.homes]
+        return [(i, i + 1) for i in range(len(self))]
 
     def window(self, multiple: int) -> int:
-        """Leaves to submit at once: enough to keep every thread busy, a multiple of `multiple`."""
+        """Tasks to submit at once: enough to keep every thread busy, a multiple of `multiple`."""
         wanted = 2 * LEAVES_PER_THREAD * self.samples.watch.threads()
         return multiple * max(1, -(-wanted // multiple))
 
-    def inputs(self, start: int, stop: int) -> tuple[Source | None, list[Any]]:
-        """The source the workers read, or the futures each of the leaves `start` to `stop` needs."""
+    def inputs(self, runs: Sequence[tuple[int, int]]) -> tuple[Source | None, list[Any]]:
+        """The source the workers read, or the futures each of the `runs` needs."""
         if self.held is not None:
-            return None, [[future] for future in self.held[start:stop]]
+            return None, [self.held[first:end] for first, end in runs]
         base = self.samples.base
         if base is None:
-            return self.samples.source, [None] * (stop - start)
-        ranges = [merge_ranges(self.leaf(i)) for i in range(start, stop)]
+            return self.samples.source, [None] * len(runs)
+        ranges = [merge_ranges(self.blocks[slice(*self.bounds(*run))]) for run in runs]
         return None, list(arrange(self.samples.client, base, ranges, self.samples.name))
 
 
@@ -82,27 +95,54 @@ class ClusterSamples:
         """Let go of everything."""
         self.source: Source | None = None
         self.base: Base | None = None
+        self._whole: Leaves | None = None  # of a full pass, where all samples are held
         self._subset: tuple[tuple[Block, ...], Leaves] | None = None
-        self._level = 0
+        self._threads: dict[str, int] = {}  # of the workers the samples were shared out to
 
     def forget(self, source: Source) -> None:
         """Let go of what is held of `source`, so that it is placed again."""
         self.clear()
 
     def leaves(self, source: Source, blocks: Sequence[Block]) -> Leaves:
-        """The tasks of a pass over `blocks`; places the samples when this is the first pass."""
+        """The leaves of a pass over `blocks`; places the samples when this is the first pass."""
+        self._ready(source, blocks)
+        if self._whole is not None:
+            if not _same(self._whole.blocks, blocks) and _cover(blocks, source.n_samples):
+                self._hold_all(source, blocks)  # a fit that goes on from a checkpoint may begin with a subset
+            if _same(self._whole.blocks, blocks):
+                return self._whole
+        if self._subset is not None and _same(self._subset[0], blocks):
+            return self._subset[1]
+        if any(len(block) > 1 for block in blocks) and self._hold_subset(source, blocks):
+            assert self._subset is not None
+            return self._subset[1]
+        return Leaves(self, blocks, self._leaf_size(source, blocks, held=self.base is not None))
+
+    def holds(self, source: Source) -> bool:
+        """Whether the workers hold all samples of `source`."""
+        return self.source is source and self._whole is not None
+
+    def fetch(self, source: Source, blocks: Sequence[Block]) -> list[Any]:
+        """Futures of the samples of `blocks` in ascending order, each put together where its samples are."""
+        self._ready(source, blocks)
+        wanted = merge_ranges(blocks)
+        if self._whole is None or self.base is None:
+            holder = Holder(self.client, self.name, share_out(1, self._threads, 1))
+            return holder.from_source(source, [wanted]) if self.base is None else holder.from_base(self.base, [wanted])
+        bounds = self.base.bounds
+        pieces = [(run, overlap([(bounds[run.first], bounds[run.end])], wanted)) for run in self._whole.homes]
+        pieces = [(run, ranges) for run, ranges in pieces if ranges]
+        homes = [Run(run.home, i, i + 1) for i, (run, _) in enumerate(pieces)]
+        return Holder(self.client, self.name, homes).from_base(self.base, [ranges for _, ranges in pieces])
+
+    def _ready(self, source: Source, blocks: Sequence[Block]) -> None:
+        """The samples are placed, and shared out to the workers of now."""
         if self.source is not source:
             self.clear()
             self._place(source, blocks)
             self.source = source
-        if self._subset is not None and len(self._subset[0]) == len(blocks) and self._subset[0] == tuple(blocks):
-            return self._subset[1]
-        full = sum(map(block_length, blocks)) == source.n_samples
-        level = self._level if full and self._level else self._choose_level(source, blocks, held=self.base is not None)
-        leaves = Leaves(self, blocks, level, None)
-        if any(len(block) > 1 for block in blocks):
-            self._hold_subset(source, leaves)
-        return leaves
+        elif self._threads != self.watch.workers():
+            self._share_again()
 
     def _place(self, source: Source, blocks: Sequence[Block]) -> None:
         """Decide where the samples of `source` are during the fit, and start to bring them there."""
@@ -111,47 +151,84 @@ class ClusterSamples:
         size = source.n_samples * source.n_features * source.dtype.itemsize
         sent = source.in_memory or not _travels(source)
         hold = sent or (self._fits(size) if self.hold is None else self.hold)
+        self._threads = self.watch.workers()
         if isinstance(source, DaskSource):
             self.base = ChunkBase(self.client, source, self.name)
-        self._level = self._choose_level(source, blocks, held=hold or self.base is not None)
         if not hold:
             return
-        whole: list[Block] = [((start, stop),) for start, stop in self._whole(source, blocks)]
+        length = max(1, block_length(blocks[0]))
+        self._hold_all(source, split_blocks(source.n_samples, length), sent=sent)
+
+    def _hold_all(self, source: Source, blocks: Sequence[Block], *, sent: bool = False) -> None:
+        """Hold all samples in the leaves of a pass over `blocks`."""
+        whole = Leaves(self, blocks, self._leaf_size(source, blocks, held=True))
+        holder = self._holder(whole)
+        ranges = whole.ranges(0, len(whole))
         if self.base is not None:
-            futures = hold_from_base(self.client, self.base, [[one] for one in whole], self.name)
+            whole.held = holder.from_base(self.base, ranges)
+        elif sent:
+            whole.held = holder.from_here(source, ranges)
         else:
-            futures = hold_from_source(self.client, source, [[one] for one in whole], self.name, sent=sent)
-        self.base = HeldBase([0, *(one[0][1] for one in whole)], futures)
+            whole.held = holder.from_source(source, ranges)
+        self._whole = whole
+        self.base = HeldBase([0, *(one[-1][1] for one in ranges)], whole.held)
 
-    def _whole(self, source: Source, blocks: Sequence[Block]) -> list[tuple[int, int]]:
-        """All samples in the runs of a full pass over blocks as long as the first of `blocks`."""
-        length = max(1, block_length(blocks[0])) * FAN**self._level
-        return [(start, min(start + length, source.n_samples)) for start in range(0, source.n_samples, length)]
+    def _share_again(self) -> None:
+        """Workers came or went: give each its share of what is held, in the same leaves."""
+        self._threads = self.watch.workers()
+        self._subset = None
+        if self._whole is not None and self._whole.held is not None:
+            self._whole.held = self._holder(self._whole).move(self._whole.held)
+            self.base = HeldBase(self.base.bounds if self.base is not None else [], self._whole.held)
 
-    def _hold_subset(self, source: Source, leaves: Leaves) -> None:
+    def _hold_subset(self, source: Source, blocks: Sequence[Block]) -> bool:
         """Keep the samples of a random subset together, since a solver passes over it several times."""
         row = source.n_features * source.dtype.itemsize
-        if self.hold is False or not self._fits(row * sum(map(block_length, leaves.blocks))):
-            return
-        blocks = [leaves.leaf(i) for i in range(len(leaves))]
+        lengths = [block_length(block) for block in blocks]
+        if self.hold is False or not self._fits(row * sum(lengths)):
+            return False
         self._subset = None
+        shares = TASKS_PER_THREAD * sum(self._threads.values())
+        leaves = Leaves(self, blocks, max(1, min(-(-len(blocks) // shares), LEAF_BYTES // (row * max(lengths)))))
+        ranges = leaves.ranges(0, len(leaves))
+        rows = None
+        if ascending(blocks):
+            edges = [0, *accumulate(lengths)]
+            leaves.held_blocks = [(ends,) for ends in pairwise(edges)]
+            rows = edges[: -1 : leaves.size]
+        holder = self._holder(leaves)
         if self.base is None:
-            leaves.held = hold_from_source(self.client, source, blocks, self.name, sent=False)
+            leaves.held = holder.from_source(source, ranges, rows)
         else:
-            leaves.held = hold_from_base(self.client, self.base, blocks, self.name)
-        self._subset = (tuple(leaves.blocks), leaves)
+            leaves.held = holder.from_base(self.base, ranges, rows)
+        self._subset = (tuple(blocks), leaves)
+        return True
 
-    def _choose_level(self, source: Source, blocks: Sequence[Block], *, held: bool) -> int:
-        """The longest runs of blocks that still keep every thread busy and fit a worker's memory."""
+    def _holder(self, leaves: Leaves) -> Holder:
+        leaves.homes = share_out(len(leaves), self._threads, TASKS_PER_THREAD)
+        return Holder(self.client, self.name, leaves.homes)
+
+    def _leaf_size(self, source: Source, blocks: Sequence[Block], *, held: bool) -> int:
+        """The most blocks a leaf, a power of ``FAN``, that still keep every thread busy and fit a worker's memory."""
         wanted = LEAVES_PER_THREAD * self.watch.threads()
         length = max(block_length(blocks[0]), 1) * source.n_features * source.dtype.itemsize
-        level = 0
-        while len(blocks) // FAN ** (level + 1) >= wanted and (not held or length * FAN ** (level + 1) <= LEAF_BYTES):
-            level += 1
-        return level
+        size = 1
+        while len(blocks) // (FAN * size) >= wanted and (not held or FAN * size * length <= LEAF_BYTES):
+            size *= FAN
+        return size
 
     def _fits(self, size: int) -> bool:
         return 2 * size <= self.watch.free_memory()
+
+
+def _same(one: Sequence[Block], other: Sequence[Block]) -> bool:
+    return len(one) == len(other) and all(a is b or a == b for a, b in zip(one, other, strict=True))
+
+
+def _cover(blocks: Sequence[Block], n: int) -> bool:
+    """Whether `blocks` are all `n` samples in order, each one range."""
+    bounds = [0, *(block[0][1] for block in blocks)]
+    return bounds[-1] == n and all(block == (ends,) for block, ends in zip(blocks, pairwise(bounds), strict=True))
 
 
 def _travels(source: Source) -> bool:

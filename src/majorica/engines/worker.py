@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from majorica.engines.base import TreeSum
+from majorica.engines.base import FAN, TreeSum
+from majorica.engines.heap import kept_heap
 from majorica.engines.threads import single_threaded_blas
 from majorica.errors import DataError
 from majorica.sources.base import Array, Block, Source, block_length, read_block
@@ -60,6 +61,30 @@ class HeldSamples:
         return int(self.array.nbytes) + 200
 
 
+class Parts:
+    """Held samples in several parts, ascending; reads like the whole source, and copies only what lies across parts."""
+
+    in_memory = True
+    feature_names: Sequence[str] | None = None
+
+    def __init__(self, parts: Sequence[HeldSamples]) -> None:
+        pieces = sorted(((one, part) for part in parts for one in part.ranges), key=lambda piece: piece[0])
+        self._starts = [start for (start, _), _ in pieces]
+        self._pieces = pieces
+        self.n_samples = pieces[-1][0][1]
+        self.n_features, self.dtype = parts[0].n_features, parts[0].dtype
+
+    def read(self, start: int, stop: int) -> Array:
+        """Samples `start` to `stop`; a view where one part has them."""
+        k = bisect_right(self._starts, start) - 1
+        found = []
+        while start < stop:
+            (_, end), part = self._pieces[k]
+            found.append(part.read(start, min(stop, end)))
+            start, k = end, k + 1
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+
 @dataclass(frozen=True)
 class Job:
     """What to compute on some blocks: ``function(X, *each, *shared)`` for each, listed or added up."""
@@ -68,39 +93,50 @@ class Job:
     blocks: Sequence[Block]
     each: Sequence[Any] | None
     shared: tuple[Any, ...] | None  #: None where they come as a future
-    fan: int  #: of the tree of sums
     add: bool
+    first: int = 0  #: number of the first block, where they are added
+    fan: int = FAN  #: of the tree of sums, where they are added
 
 
 def run_job(
     job: Job, shared: tuple[Any, ...] | None, source: Source | None, parts: Sequence[HeldSamples] | None
-) -> Any:
-    """The results of `job`, or their sum; BLAS on one thread, since workers share the cores already.
+) -> list[Any] | TreeSum[Any]:
+    """The results of `job`, or the tree of their sums; BLAS on one thread, since workers share the cores already.
 
     The samples come from `source`, opened here, or from held `parts`.
     """
-    samples: Any = source if source is not None else join(parts or (), merge_ranges(job.blocks))
+    samples: Any = Parts(parts or ()) if source is None else source
     given = shared if job.shared is None else job.shared
     assert given is not None
     results = []
-    tree: TreeSum[Any] = TreeSum(job.fan)
-    with single_threaded_blas():
+    tree: TreeSum[Any] = TreeSum(job.fan, job.first)
+    with single_threaded_blas(), kept_heap():
         for i, block in enumerate(job.blocks):
-            X = read_block(samples, block)
-            result = job.function(X, *given) if job.each is None else job.function(X, job.each[i], *given)
+            try:
+                X = read_block(samples, block)
+                result = job.function(X, *given) if job.each is None else job.function(X, job.each[i], *given)
+            except Exception as error:
+                error.__dict__["majorica_block"] = i  # for the message; a task has many blocks
+                raise
             if job.add:
                 tree.add(result)
             else:
                 results.append(result)
-    return tree.sum() if job.add else results
+    return tree if job.add else results
 
 
-def add_results(results: Sequence[Any]) -> Any:
-    """Sum in order; the results stay as they are, since a retry may need them."""
-    sum_ = copy.deepcopy(results[0])
-    for other in results[1:]:
-        sum_ += other
-    return sum_
+def add_trees(trees: Sequence[TreeSum[Any]]) -> TreeSum[Any]:
+    """The trees of consecutive stretches as one; they stay as they are, since a retry may need them."""
+    whole: TreeSum[Any] = TreeSum(trees[0].fan, trees[0].first)
+    for tree in trees:
+        whole.extend(tree)
+    return whole
+
+
+def size_of(result: Any) -> int:
+    """Bytes of the arrays in a result."""
+    parts = vars(result).values() if hasattr(result, "__dict__") else (result,)
+    return sum(part.nbytes for part in parts if isinstance(part, np.ndarray))
 
 
 def pass_on(*values: Any) -> tuple[Any, ...]:
@@ -121,25 +157,35 @@ def read_ranges(ranges: Ranges, source: Source) -> HeldSamples:
     return HeldSamples(ranges.of, read_block(source, tuple(ranges.of)))
 
 
+def read_rows(ranges: Ranges, source: Source, start: int) -> HeldSamples:
+    """Ranges of a source under new numbers from `start` on (see :func:`gather_rows`)."""
+    array = read_ranges(ranges, source).array
+    return HeldSamples([(start, start + len(array))], array)
+
+
+def stay(held: HeldSamples) -> HeldSamples:
+    """`held` as it is: a task that brings it to another worker."""
+    return held
+
+
 def cut(held: HeldSamples, ranges: Ranges) -> HeldSamples:
     """The part of `held` within `ranges`; a copy, so that what is not needed is let go."""
     inside = overlap(held.ranges, ranges.of)
     return HeldSamples(inside, np.concatenate([held.read(*one) for one in inside]))
 
 
-def join(parts: Sequence[HeldSamples], ranges: Sequence[Range]) -> HeldSamples:
-    """`parts`, ascending, as one; only `ranges` of them when there are several."""
-    if len(parts) == 1:
-        return parts[0]
-    pieces = [one for part in parts for one in overlap(part.ranges, ranges)]
-    arrays = [part.read(*one) for part in parts for one in overlap(part.ranges, ranges)]
-    return HeldSamples(merge_ranges([tuple(pieces)]), np.concatenate(arrays))
-
-
 def gather_ranges(parts: Sequence[HeldSamples], ranges: Ranges) -> HeldSamples:
-    """Exactly `ranges` of `parts`, for a task that keeps its result."""
-    whole = join(parts, ranges.of)
-    return whole if whole.ranges == ranges.of else cut(whole, ranges)
+    """Exactly `ranges` of `parts`, ascending, for a task that keeps its result."""
+    if len(parts) == 1 and parts[0].ranges == ranges.of:
+        return parts[0]
+    array = read_block(Parts(parts), tuple(ranges.of))
+    return HeldSamples(ranges.of, array if array.base is None else array.copy())
+
+
+def gather_rows(parts: Sequence[HeldSamples], ranges: Ranges, start: int) -> HeldSamples:
+    """`ranges` of `parts` under new numbers from `start` on, one after the other: no pass has to gather them again."""
+    array = gather_ranges(parts, ranges).array
+    return HeldSamples([(start, start + len(array))], array)
 
 
 def merge_ranges(blocks: Sequence[Block]) -> list[Range]:
@@ -151,6 +197,11 @@ def merge_ranges(blocks: Sequence[Block]) -> list[Range]:
         else:
             merged.append((start, stop))
     return merged
+
+
+def ascending(blocks: Sequence[Block]) -> bool:
+    """Whether the ranges of all blocks come in order and do not overlap."""
+    return all(a[1] <= b[0] for a, b in pairwise(one for block in blocks for one in block))
 
 
 def overlap(held: Sequence[Range], wanted: Sequence[Range]) -> list[Range]:
