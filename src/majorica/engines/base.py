@@ -20,8 +20,9 @@ class Engine(Protocol):
     Results come in the order of `blocks`, whatever the number of workers:
     adding them up in one fixed tree gives the same bits on every engine. An
     engine may have a method ``total`` with the arguments of :func:`total`
-    that adds up where the results are, and a method ``read(source, block)``
-    where it knows a shorter way to the samples than the source.
+    that adds up where the results are, a method ``read(source, block)``
+    where it knows a shorter way to the samples than the source, and an engine
+    ``threads`` of this process for passes over samples that are here.
     """
 
     def run(

@@ -128,7 +128,7 @@ def whitened_problem(problem: Problem, blocks: list[Block]) -> Problem:
     whitening = problem.whitening
     samples = problem.engine.run(whiten, problem.source, blocks, whitening.mean, whitening.matrix)
     Z = gather(samples, problem.samples_in(blocks), whitening.k, np.float32)
-    engine = getattr(problem.engine, "local", problem.engine)
+    engine = getattr(problem.engine, "threads", problem.engine)
     return Problem(ArraySource(Z), Whitening.identity(whitening.k), engine, even_blocks(*Z.shape), problem.backend)
 
 
