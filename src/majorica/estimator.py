@@ -378,10 +378,10 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         return source
 
     def _array(self, X: Any, *, reset: bool) -> npt.NDArray[Any]:
+        ready = type(X) is np.ndarray and X.ndim == 2 and X.size and X.dtype in (np.float64, np.float32)
+        checks = {"skip_check_array": True} if ready else {"dtype": "numeric", "ensure_all_finite": False}
         try:
-            array: npt.NDArray[Any] = validate_data(
-                self, X, reset=reset, dtype="numeric", ensure_all_finite=False, ensure_min_samples=1
-            )
+            array: npt.NDArray[Any] = validate_data(self, X, reset=reset, **checks)
         except TypeError as error:
             raise DataTypeError(str(error)) from error
         except ValueError as error:

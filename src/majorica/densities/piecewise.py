@@ -54,14 +54,18 @@ class Piecewise(Density):
     @cached_property
     def intercepts(self) -> Array:
         """Intercept of each linear piece of the score; zero or more everywhere if super-Gaussian."""
-        return np.concatenate([[0.0], -np.cumsum(np.diff(self.slopes) * KNOTS)])
+        found = [0.0]
+        for m, knot in enumerate(KNOTS.tolist()):
+            found.append(found[-1] - (self.slopes[m + 1] - self.slopes[m]) * knot)
+        return np.array(found)
 
     @property
     def family(self) -> str:
         """``"super"`` if score(y)/y falls in abs(y), ``"sub"`` if it rises, ``"mixed"`` otherwise."""
-        if (self.intercepts >= 0).all():
-            return "super" if self.intercepts.any() else "near"
-        return "sub" if (self.intercepts <= 0).all() else "mixed"
+        intercepts = self.intercepts.tolist()
+        if min(intercepts) >= 0:
+            return "super" if any(intercepts) else "near"
+        return "sub" if max(intercepts) <= 0 else "mixed"
 
     @cached_property
     def super_gaussian(self) -> bool:  # type: ignore[override]

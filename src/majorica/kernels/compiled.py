@@ -19,7 +19,7 @@ from majorica.kernels.elementwise import FAST, majorizer, majorizer_rows, piecew
 from majorica.statistics import F64, Moments, Statistics, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "ad5ef5662d3aee42"
+INLINED_DIGEST = "6d8a0d5194e76305"
 Array = npt.NDArray[np.floating]
 
 
