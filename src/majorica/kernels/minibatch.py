@@ -86,14 +86,20 @@ def _rank(bits, low, clear, ranks):
     A key is a gap read as an integer (positive floats compare like integers)
     whose last bits are `low` instead: they name the component. Changes `bits`.
     """
+    q, level, kind = ranks.shape[0], ranks[0], bits.dtype.type
     for t in range(bits.size):
-        bits[t] = (bits[t] & clear) | low
-    for r in range(ranks.shape[0]):
+        key, kept = kind((bits[t] & clear) | low), level[t]
+        level[t] = max(key, kept)
+        bits[t] = min(key, kept)
+    for r in range(1, q - 1):
         level = ranks[r]
         for t in range(bits.size):
             key, kept = bits[t], level[t]
             level[t] = max(key, kept)
             bits[t] = min(key, kept)
+    level = ranks[q - 1]
+    for t in range(bits.size if q > 1 else 0):
+        level[t] = max(bits[t], level[t])
 
 
 @nb.njit(nogil=True, cache=True)
