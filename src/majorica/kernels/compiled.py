@@ -8,6 +8,7 @@ Matrix products go to BLAS. All kernels release the GIL.
 from __future__ import annotations
 
 import math
+import threading
 
 import numba as nb
 import numpy as np
@@ -28,11 +29,37 @@ def tile_length(p: int) -> int:
     return int(min(1024, max(64, (32768 // max(p, 1)) // 64 * 64)))
 
 
+_BUFFERS = threading.local()
+
+
+def _workspace(size: int, dtype: np.dtype[np.floating]) -> Array:
+    """Scratch memory of this thread: threads that allocate in every block wait for each other and for fresh pages."""
+    found: Array | None = getattr(_BUFFERS, dtype.char, None)
+    if found is None or found.size < size:
+        found = np.empty(size, dtype)
+        setattr(_BUFFERS, dtype.char, found)
+    return found
+
+
 @nb.njit(nogil=True, cache=True)
-def _centre(X, start, stop, mean, out):
-    for t in range(stop - start):
-        for j in range(X.shape[1]):
-            out[t, j] = X[start + t, j] - mean[j]
+def _repeated(mean):
+    """`mean` so many times over that a loop along it is worth vectorising."""
+    f = mean.size
+    out = np.empty(max(1, 1024 // f) * f, mean.dtype)
+    for k in range(out.size):
+        out[k] = mean[k % f]
+    return out
+
+
+@nb.njit(nogil=True, cache=True)
+def _centre(X, start, stop, means, out):
+    """Samples `start` to `stop` less their mean, as one long row; `means` is that of :func:`_repeated`."""
+    f = X.shape[1]
+    given, result = X.reshape(X.size)[start * f : stop * f], out.reshape(out.size)
+    for begin in range(0, given.size, means.size):
+        source, target = given[begin : begin + means.size], result[begin : begin + means.size]
+        for k in range(source.size):
+            target[k] = source[k] - means[k]
 
 
 @nb.njit(nogil=True, cache=True)
@@ -46,15 +73,15 @@ def _scatter(X, tile, total, scatter):
             shift[j] += X[t, j]
     for j in range(f):
         shift[j] /= first
-    deviation, product = np.empty((min(tile, b), f)), np.empty((f, f))
+    deviation, product = np.empty((first, f)), np.empty((f, f))
+    ones, sums, shifts = np.ones(first), np.empty(f), _repeated(shift)
     for start in range(0, b, tile):
         m = min(tile, b - start)
-        for t in range(m):
-            for j in range(f):
-                deviation[t, j] = X[start + t, j] - shift[j]
-                total[j] += deviation[t, j]
+        _centre(X, start, start + m, shifts, deviation)
+        np.dot(ones[:m], deviation[:m], sums)
         np.dot(deviation[:m].T, deviation[:m], product)
         for i in range(f):
+            total[i] += sums[i]
             for j in range(f):
                 scatter[i, j] += product[i, j]
     return shift
@@ -72,10 +99,10 @@ def scatter(X: Array) -> tuple[F64, F64]:
 @nb.njit(nogil=True, cache=True)
 def _whiten(X, mean, KT, tile, Z):
     f, k = KT.shape
-    centred, white = np.empty((tile, f)), np.empty((tile, k))
+    centred, white, means = np.empty((tile, f)), np.empty((tile, k)), _repeated(mean)
     for start in range(0, X.shape[0], tile):
         m = min(tile, X.shape[0] - start)
-        _centre(X, start, start + m, mean, centred)
+        _centre(X, start, start + m, means, centred)
         np.dot(centred[:m], KT, white[:m])
         Z[start : start + m] = white[:m]
 
@@ -88,17 +115,16 @@ def whiten(X: Array, mean: F64, K: F64) -> npt.NDArray[np.float32]:
 
 
 @nb.njit(nogil=True, cache=True)
-def _statistics(X, mean, B, codes, shapes, tile, loss, gradient, curvature, power, diagonal, ramps, reaches):
+def _statistics(X, mean, B, codes, shapes, tile, work, loss, gradient, curvature, power, diagonal, ramps, reaches):
     b, f = X.shape
     p = B.shape[0]
-    longest = min(tile, b)  # buffers for all tiles: threads that allocate by the tile wait for each other
-    centred_, product = np.empty(longest * f, X.dtype), np.empty((p, p), X.dtype)
-    Y_, score_ = np.empty(longest * p, X.dtype), np.empty(longest * p, X.dtype)
+    means, product = _repeated(mean), np.empty((p, p), X.dtype)
     for start in range(0, b, tile):
         m = min(tile, b - start)
-        centred = centred_[: m * f].reshape(m, f)
-        Y, score = Y_[: p * m].reshape(p, m), score_[: p * m].reshape(p, m)
-        _centre(X, start, start + m, mean, centred)
+        centred = work[: m * f].reshape(m, f)
+        Y = work[m * f : m * (f + p)].reshape(p, m)
+        score = work[m * (f + p) : m * (f + 2 * p)].reshape(p, m)
+        _centre(X, start, start + m, means, centred)
         np.dot(B, centred.T, Y)
         for i in range(p):
             if codes[i] == PIECEWISE:
@@ -120,7 +146,8 @@ def project(X: Array, mean: F64, B: F64) -> Array:
 
 def statistics(X: Array, mean: F64, B: F64, densities: Densities) -> Statistics:
     """Loss, relative gradient and Hessian entries of one block; two products a sample."""
-    p = len(B)
+    p, f = B.shape
+    tile = tile_length(max(p, f))
     total = Statistics.zeros(p, len(X))
     _statistics(
         X,
@@ -128,7 +155,8 @@ def statistics(X: Array, mean: F64, B: F64, densities: Densities) -> Statistics:
         np.ascontiguousarray(B, X.dtype),
         densities.codes,
         densities.shapes,
-        tile_length(max(B.shape)),
+        tile,
+        _workspace(min(tile, len(X)) * (f + 2 * p), X.dtype),
         total.loss,
         total.gradient,
         total.curvature,
@@ -147,7 +175,7 @@ def _moments(X, mean, K, W, codes, shapes, tile, packed, tilt_sums, offsets):
     for start in range(0, b, tile):
         m = min(tile, b - start)
         centred = np.empty((m, f), X.dtype)
-        _centre(X, start, start + m, mean, centred)
+        _centre(X, start, start + m, _repeated(mean), centred)
         Z = np.dot(K, centred.T)
         Y = np.dot(W, Z)
         weights = np.empty_like(Y)
@@ -208,7 +236,7 @@ def _row_moments(X, mean, K, w, code, shape, tile, A, tilt, offset):
     for start in range(0, b, tile):
         m = min(tile, b - start)
         centred = np.empty((m, f), X.dtype)
-        _centre(X, start, start + m, mean, centred)
+        _centre(X, start, start + m, _repeated(mean), centred)
         Z = np.dot(K, centred.T)
         y = np.dot(w, Z).reshape(1, m)
         weights = np.empty_like(y)
