@@ -10,7 +10,7 @@ from majorica.errors import MemoryLimitError, ParameterError
 from majorica.fitting import Options
 from majorica.problem import pass_block_length
 from majorica.solvers.levels import most_kept, smallest_level
-from majorica.solvers.progressive import ROTATION_SAMPLES
+from majorica.solvers.progressive import ROTATION_NUMBERS, ROTATION_SAMPLES
 from majorica.solvers.quasinewton import Memory
 from majorica.sources.base import Source, Stream
 
@@ -174,4 +174,5 @@ def _subsets(source: Source | Stream, options: Options, n: int, k: int, length: 
     else:
         return lists
     # Samples, sources and their squares, float64, and a few sources on their own.
+    rotated = min(rotated, ROTATION_NUMBERS // k)
     return lists + kept + (rotated * (3 * k + 16) * 8 if options.adaptive else 0)

@@ -81,10 +81,12 @@ class Levels:
         """The surrogate's statistics for one row over this level."""
         return self._problem(problem).row_moments(w, density)
 
-    def whitened(self, problem: Problem) -> F64:
-        """All whitened samples of this level, float64."""
+    def whitened(self, problem: Problem, most: int) -> F64:
+        """Whitened samples of this level, float64: all, or every second, third ... so that they are at most `most`."""
         level = self._problem(problem)
-        return gather((level.read(block) for block in level.blocks), level.samples_in(level.blocks), level.p)
+        every = -(-level.samples_in(level.blocks) // most)
+        lengths = [-(-level.samples_in([block]) // every) for block in level.blocks]
+        return gather((level.read(block)[::every] for block in level.blocks), sum(lengths), level.p)
 
     def error(self, problem: Problem) -> float:
         """Rounding error of a loss over this level, relative to its terms; 0 where it is that of the data."""

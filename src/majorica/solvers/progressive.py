@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -28,8 +29,8 @@ MOST_FINISHES = 3
 #: Nats a component below which a step on a level is not worth its time; where convergence is slow, on the last level
 #: too, as of very long data the statistical floor is far smaller.
 WORTH, WORTH_IF_SLOW = 1e-6, 1e-5
-#: Rotations of pairs are tried on at most this many samples.
-ROTATION_SAMPLES = 50_000
+#: Rotations of pairs are tried on levels of at most this many samples, and on at most this many numbers of them.
+ROTATION_SAMPLES, ROTATION_NUMBERS = 50_000, 1_000_000
 
 
 @dataclass
@@ -265,16 +266,22 @@ class Progressive:
         return True
 
     def _rotate(self, problem: Problem, state: ProgressiveState) -> bool:
-        """Reset rows of odd scale and rotate pairs that look dependent, where that lowers the loss."""
+        """Reset rows of odd scale and rotate pairs that look dependent, where that lowers the loss of the level."""
         assert state.shapes is not None
-        Z = state.levels.whitened(problem)
-        if not reset_scales(Z, state.W, state.shapes) + rotate_pairs(Z, state.W, state.shapes):
+        Z = state.levels.whitened(problem, max(1, ROTATION_NUMBERS // problem.p))
+        W, shapes = state.W.copy(), copy.deepcopy(state.shapes)
+        if not reset_scales(Z, W, shapes) + rotate_pairs(Z, W, shapes):
             return False
-        state.densities = state.shapes.densities()
+        old, state.densities = state.densities, shapes.densities()
+        new = self._evaluate(problem, state, W)
+        if not new.loss < state.loss - self._rounding(problem, state):  # a gain of the samples tried alone
+            state.densities = old
+            return False
+        state.shapes = shapes
+        self._accept(state, new)
         state.memory.clear()
         state.gains.clear()
-        state.shapes.wait = 1
-        self._evaluate_here(problem, state)
+        shapes.wait = 1
         return True
 
     def _rows(self, problem: Problem, state: ProgressiveState) -> bool:
