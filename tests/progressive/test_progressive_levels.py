@@ -67,8 +67,6 @@ def test_a_level_passes_over_exactly_its_samples(n: int) -> None:
         before = set(chosen.tolist())
         got = levels.whitened(problem, 10**9)
         np.testing.assert_allclose(np.sort(got, axis=0), np.sort(Z[chosen], axis=0), atol=1e-12)
-            np.sort(levels.whitened(problem, 10**9), axis=0), np.sort(Z[chosen], axis=0), atol=1e-12
-        )
         statistics = levels.statistics(problem, np.eye(3), Densities.same(Huber(), 3))
         assert statistics.n == len(chosen)
         np.testing.assert_allclose(statistics.power, np.square(Z[chosen]).sum(axis=0), rtol=1e-12)
@@ -132,9 +130,8 @@ def test_levels_in_float32_are_whitened_samples_in_order() -> None:
     levels = Levels.start(len(X), 4, np.random.default_rng(0))
     rows = np.concatenate([np.arange(*r) for block in levels.blocks(problem) for r in block])
     np.testing.assert_array_equal(rows, samples_in_play(levels, len(X)))
-    np.testing.assert_allclose(
-        levels.whitened(problem, 10**9), whiten(X, problem.whitening)[rows], rtol=1e-6, atol=1e-6
-    )
+    wanted = whiten(X, problem.whitening)[rows]
+    np.testing.assert_allclose(levels.whitened(problem, 10**9), wanted, rtol=1e-6, atol=1e-6)
     few = levels.whitened(problem, 1000)
     assert 500 <= len(few) <= 1000 + len(levels.blocks(problem))
     assert (np.abs(few[:, None] - wanted).max(axis=2).min(axis=1) < 1e-5).all()

@@ -30,7 +30,7 @@ MOST_FINISHES = 3
 #: too, as of very long data the statistical floor is far smaller.
 WORTH, WORTH_IF_SLOW = 1e-6, 1e-5
 #: Rotations of pairs are tried on levels of at most this many samples, and on at most this many numbers of them.
-ROTATION_SAMPLES, ROTATION_NUMBERS = 50_000, 1_000_000
+ROTATION_SAMPLES, ROTATION_NUMBERS = 50_000, 500_000
 
 
 @dataclass
