@@ -8,7 +8,6 @@ Matrix products go to BLAS. All kernels release the GIL.
 from __future__ import annotations
 
 import math
-import threading
 
 import numba as nb
 import numpy as np
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from majorica.densities.base import PIECEWISE, Density
 from majorica.densities.table import Densities
 from majorica.kernels.elementwise import FAST, majorizer, majorizer_rows, piecewise_row, statistics_row
+from majorica.kernels.scratch import workspace
 from majorica.statistics import F64, Moments, Statistics, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
@@ -27,18 +27,6 @@ Array = npt.NDArray[np.floating]
 def tile_length(p: int) -> int:
     """Samples a tile: few enough for three tiles to stay in the second-level cache."""
     return int(min(1024, max(64, (32768 // max(p, 1)) // 64 * 64)))
-
-
-_BUFFERS = threading.local()
-
-
-def _workspace(size: int, dtype: np.dtype[np.floating]) -> Array:
-    """Scratch memory of this thread: threads that allocate in every block wait for each other and for fresh pages."""
-    found: Array | None = getattr(_BUFFERS, dtype.char, None)
-    if found is None or found.size < size:
-        found = np.empty(size, dtype)
-        setattr(_BUFFERS, dtype.char, found)
-    return found
 
 
 @nb.njit(nogil=True, cache=True)
@@ -74,14 +62,14 @@ def _scatter(X, tile, total, scatter):
     for j in range(f):
         shift[j] /= first
     deviation, product = np.empty((first, f)), np.empty((f, f))
-    ones, sums, shifts = np.ones(first), np.empty(f), _repeated(shift)
     for start in range(0, b, tile):
         m = min(tile, b - start)
-        _centre(X, start, start + m, shifts, deviation)
-        np.dot(ones[:m], deviation[:m], sums)
+        for t in range(m):
+            for j in range(f):
+                deviation[t, j] = X[start + t, j] - shift[j]
+                total[j] += deviation[t, j]
         np.dot(deviation[:m].T, deviation[:m], product)
         for i in range(f):
-            total[i] += sums[i]
             for j in range(f):
                 scatter[i, j] += product[i, j]
     return shift
@@ -156,7 +144,7 @@ def statistics(X: Array, mean: F64, B: F64, densities: Densities) -> Statistics:
         densities.codes,
         densities.shapes,
         tile,
-        _workspace(min(tile, len(X)) * (f + 2 * p), X.dtype),
+        workspace(min(tile, len(X)) * (f + 2 * p), X.dtype),
         total.loss,
         total.gradient,
         total.curvature,
