@@ -130,9 +130,8 @@ def sizes_table(results: dict[str, Any]) -> str:
     for name, size in FULL.items():
         if name in results:
             r = results[name]
-            run = (
-                f"p = {r['p']}, n = {r['n']:,}, {r['passes']:g} pass{'es' * (r['passes'] > 1)}, {r['repeats']} repeats"
-            )
+            run = f"p = {r['p']}, n = {r['n']:,}, {r['passes']:g} pass{'es' * (r['passes'] > 1)}"
+            run += f", {r['repeats']} of {size.repeats} draws"
             data = r["data"]
         else:
             run, data = "not run", "-"

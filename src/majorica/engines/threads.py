@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numbers
 import os
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any, TypeVar
 
+from majorica.engines.guard import Guard
 from majorica.errors import ParameterError
 from majorica.sources.base import Block, Source, read_block
 
@@ -113,57 +114,19 @@ def inside_worker() -> bool:
     return multiprocessing.current_process().daemon
 
 
-class _BlasGuard:
-    """Limits BLAS to one thread while at least one fit runs, whichever thread it is in.
+@cache
+def _blas() -> Any:
+    """The BLAS libraries of this process."""
+    import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be seen)
+    from threadpoolctl import ThreadpoolController
 
-    Nested and concurrent fits are counted: the first one in sets the limit,
-    the last one out restores what it found.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._depth = 0
-        self._limiter: Any = None
-        self._controller: Any = None
-
-    def enter(self) -> None:
-        with self._lock:
-            if self._depth == 0:
-                if self._controller is None:
-                    import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be seen)
-                    from threadpoolctl import ThreadpoolController
-
-                    self._controller = ThreadpoolController().select(user_api="blas")
-                self._limiter = self._controller.limit(limits=1)
-            self._depth += 1
-
-    def leave(self) -> None:
-        with self._lock:
-            self._depth -= 1
-            if self._depth == 0:
-                self._limiter.restore_original_limits()
-                self._limiter = None
+    return ThreadpoolController().select(user_api="blas")
 
 
-_guard = _BlasGuard()
+def _one_thread() -> AbstractContextManager[object]:
+    limiter: AbstractContextManager[object] = _blas().limit(limits=1)
+    return limiter
 
 
-def _reset_guard() -> None:
-    """A forked child starts with a free lock and no fit under way."""
-    global _guard
-    _guard = _BlasGuard()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reset_guard)
-
-
-@contextmanager
-def single_threaded_blas() -> Iterator[None]:
-    """BLAS on one thread inside; our own threads share the work instead."""
-    guard = _guard
-    guard.enter()
-    try:
-        yield
-    finally:
-        guard.leave()
+#: BLAS on one thread inside; our own threads share the work instead.
+single_threaded_blas = Guard(_one_thread)
