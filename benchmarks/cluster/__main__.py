@@ -7,7 +7,7 @@ import json
 import os
 import sys
 
-from benchmarks.cluster.measure import add_seconds, dask_seconds, fit_seconds, make_array, threads_seconds
+from benchmarks.cluster.measure import add_seconds, fit_seconds, make_array, passes_seconds, wire_seconds
 from benchmarks.cluster.page import render
 from benchmarks.common import write_section
 
@@ -19,20 +19,16 @@ def main() -> None:
     parser.add_argument("--components", type=int, default=64)
     parser.add_argument("--chunk", type=int, default=50_000, help="samples a chunk of the Dask array")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=15, help="turns of each pass; the shortest counts")
     parser.add_argument("--quick", action="store_true", help="a tenth of the samples, two repeats")
     parser.add_argument("--json", action="store_true", help="figures on stdout for machines")
     given = parser.parse_args()
     n, p = int(given.samples / (10 if given.quick else 1)), given.components
     repeats = 2 if given.quick else given.repeats
     array = make_array(n, p, given.chunk)
-    passes = []
-    measured: dict[str, float] = {}
     load = os.getloadavg()[0]
-    for workers in given.workers:
-        here = threads_seconds(array, workers, repeats)
-        measured = dask_seconds(array, workers, repeats)
-        passes.append({"workers": workers, "threads": here, "dask": measured["pass"]})
+    passes = passes_seconds(array, given.workers, repeats)
+    measured = wire_seconds(given.workers[-1], repeats)
     here, there, same = fit_seconds(array, given.workers[-1])
     figures = {
         "n": n,

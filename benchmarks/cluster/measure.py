@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing, contextmanager
 
 import numpy as np
 
@@ -43,23 +43,13 @@ def best_of(function: Callable[[], object], repeats: int) -> float:
     return min(times)
 
 
-def pass_seconds(source: Source, engine: Engine, repeats: int) -> float:
-    """Seconds of one full pass of the default solver (loss, gradient, Hessian entries)."""
+def one_pass(source: Source, engine: Engine) -> Callable[[], object]:
+    """One full pass of the default solver (loss, gradient, Hessian entries), to be timed."""
     p = source.n_features
     whitening = Whitening(np.zeros(p), np.eye(p), np.eye(p), p, np.ones(p))
     problem = Problem(source, whitening, engine)
     W, densities = np.eye(p), Densities.same(Huber(), p)
-    with single_threaded_blas():
-        return best_of(lambda: problem.statistics(W, densities), repeats)
-
-
-def threads_seconds(array, n_jobs: int, repeats: int) -> float:
-    """One pass over the same samples in memory, on threads."""
-    engine = ThreadEngine(n_jobs)
-    try:
-        return pass_seconds(as_source(array.compute(scheduler="threads")), engine, repeats)
-    finally:
-        engine.close()
+    return lambda: problem.statistics(W, densities)
 
 
 @contextmanager
@@ -72,11 +62,35 @@ def loopback(workers: int):
         yield client
 
 
-def dask_seconds(array, workers: int, repeats: int) -> dict[str, float]:
-    """One pass on worker processes; then the scheduler's seconds a task and a leaf, and bytes a second on the wire."""
-    with loopback(workers) as client, DaskEngine(client, hold=True) as engine:
-        seconds = pass_seconds(as_source(array), engine, repeats)
-        engine.close()
+def passes_seconds(array, counts: Sequence[int], rounds: int) -> list[dict[str, float]]:
+    """Shortest pass on so many threads and on so many worker processes.
+
+    All take turns, so that a slow minute of the machine falls on each of them;
+    workers whose turn it is not are idle and hold their samples.
+    """
+    with ExitStack() as stack:
+        here = as_source(array.compute(scheduler="threads"))
+        passes: list[tuple[int, str, Callable[[], object]]] = []
+        for count in counts:
+            threads = stack.enter_context(closing(ThreadEngine(count)))
+            passes.append((count, "threads", one_pass(here, threads)))
+            cluster = stack.enter_context(DaskEngine(stack.enter_context(loopback(count)), hold=True))
+            passes.append((count, "dask", one_pass(as_source(array), cluster)))
+        stack.enter_context(single_threaded_blas())
+        best = {(count, kind): np.inf for count, kind, _ in passes}
+        for _, _, run in passes:
+            run()  # samples are placed, kernels loaded
+        for _ in range(rounds):
+            for count, kind, run in passes:
+                start = time.perf_counter()
+                run()
+                best[count, kind] = min(best[count, kind], time.perf_counter() - start)
+    return [{"workers": count, "threads": best[count, "threads"], "dask": best[count, "dask"]} for count in counts]
+
+
+def wire_seconds(workers: int, repeats: int) -> dict[str, float]:
+    """The scheduler's seconds a task and a leaf, and bytes a second on the wire."""
+    with loopback(workers) as client:
         count = 400
 
         def empty() -> None:
@@ -91,7 +105,7 @@ def dask_seconds(array, workers: int, repeats: int) -> dict[str, float]:
         per_task = best_of(empty, repeats) / count
         future = client.submit(np.zeros, 2**22, pure=False)
         wire = 2**25 / best_of(future.result, repeats)
-    return {"pass": seconds, "task": per_task, "leaf": max(per_leaf, 0.0), "wire": wire}
+    return {"task": per_task, "leaf": max(per_leaf, 0.0), "wire": wire}
 
 
 def fit_seconds(array, workers: int) -> tuple[float, float, bool]:
