@@ -7,7 +7,7 @@ import json
 import os
 import sys
 
-from benchmarks.cluster.measure import add_seconds, fit_seconds, make_array, passes_seconds, wire_seconds
+from benchmarks.cluster.measure import add_seconds, fits_seconds, make_array, passes_seconds, wire_seconds
 from benchmarks.cluster.page import render
 from benchmarks.common import write_section
 
@@ -29,7 +29,7 @@ def main() -> None:
     load = os.getloadavg()[0]
     passes = passes_seconds(array, given.workers, repeats)
     measured = wire_seconds(given.workers[-1], repeats)
-    here, there, same = fit_seconds(array, given.workers[-1])
+    fits, same = fits_seconds(array, given.workers, max(1, repeats // 3))
     figures = {
         "n": n,
         "p": p,
@@ -37,7 +37,8 @@ def main() -> None:
         "load": load,
         "passes": passes,
         "speedup": passes[0]["dask"] / passes[-1]["dask"],
-        "fit": {"threads": here, "dask": there, "same_bits": same},
+        "fits": fits,
+        "same_bits": same,
         "machine": {**measured, "add": add_seconds(p), "rate": n / passes[0]["threads"] / passes[0]["workers"]},
     }
     if given.json:

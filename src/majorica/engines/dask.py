@@ -114,6 +114,12 @@ class DaskEngine:
             try:
                 later = blocks[given:] if given else blocks
                 items = None if each is None else each[given:]
+                nearby = self.nearby.once(source, later)
+                if nearby is not None:
+                    for result in self.threads.run(function, *nearby, *shared, each=items):
+                        given += 1
+                        yield result
+                    return
                 with _Pass(self, function, source, later, shared, items, add=False) as one:
                     for futures in one.windows():
                         for future in futures:
@@ -285,9 +291,11 @@ class _Pass:
         if block is not None:
             first, end = first + block, first + block + 1
         elif self.leaves.held is not None:
-            for i in range(*run):
+            for i in range(run[0], min(run[1] + 1, len(self.leaves))):  # a block may end in the leaf after its own
                 if self.leaves.held[i].status == "error":
                     first, end = self.leaves.bounds(i, i + 1)
+                    if i in self.leaves.beyond:  # the first block that needs it began in the leaf before
+                        first, end = first - 1, first
                     break
         self.watch.raise_failure(future, self.task, (first, end, self.n_blocks), self.leaves.blocks[first:end])
 

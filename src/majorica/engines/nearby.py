@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from majorica.engines.samples import ClusterSamples
 
 #: Subsets up to this many bytes, and up to this share of the data, are brought here.
-NEARBY_BYTES, NEARBY_SHARE = 2**24, 0.125
+NEARBY_BYTES, NEARBY_SHARE = 2**25, 0.13
 #: Subsets up to this many bytes are, whatever their share.
 ALWAYS_BYTES = 2**20
 
@@ -47,14 +47,21 @@ class Nearby:
             return None
         if self._whole is not source or len(self._wanted) != len(blocks) or self._wanted != tuple(blocks):
             self.clear()
-            if not self._small(source, blocks) or not ascending(blocks):
+            found = self.once(source, blocks)
+            if found is None:
                 return None
-            self._array = ArraySource(self._fetch(source, blocks))
-            edges = [0, *accumulate(map(block_length, blocks))]
+            self._array, places = found
             self._whole, self._wanted = source, tuple(blocks)
-            self._places = {block: (ends,) for block, ends in zip(blocks, pairwise(edges), strict=True)}
+            self._places = dict(zip(blocks, places, strict=True))
         assert self._array is not None
         return self._array, [self._places[block] for block in blocks]
+
+    def once(self, source: Source, blocks: Sequence[Block]) -> tuple[ArraySource, list[Block]] | None:
+        """The same for one pass: nothing is kept."""
+        if not any(len(block) > 1 for block in blocks) or not self._small(source, blocks) or not ascending(blocks):
+            return None
+        edges = [0, *accumulate(map(block_length, blocks))]
+        return ArraySource(self._fetch(source, blocks)), [(ends,) for ends in pairwise(edges)]
 
     def read(self, source: Source, block: Block) -> Array:
         """The samples of `block`: from the subset, from what workers hold, or from the source itself."""

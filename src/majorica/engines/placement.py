@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby, pairwise
 from typing import Any, Literal, Protocol
 
 from majorica.engines.worker import (
@@ -52,17 +52,19 @@ class ChunkBase:
         self.bounds = bounds_of(source.array.chunks[0])
 
     def parts(self, numbers: Sequence[int]) -> list[Any]:
-        """Futures of these chunks; the graph is cut to them."""
+        """Futures of these chunks as held samples, made where the chunks are."""
+        return list(self.client.map(hold_chunk, *self.chunks(numbers), key=names(self.name("chunk"), len(numbers))))
+
+    def chunks(self, numbers: Sequence[int]) -> tuple[list[Any], list[int], list[int], list[str]]:
+        """What :func:`hold_chunk` takes of these chunks; the graph is cut to them."""
         from distributed import futures_of
 
-        chosen = self.source.array.blocks[list(numbers)]
+        array = self.source.array
+        chosen = array if len(numbers) == array.numblocks[0] else array.blocks[list(numbers)]
         by_key = {future.key: future for future in futures_of(self.client.persist(chosen))}
         chunks = [by_key[(chosen.name, i, 0)] for i in range(len(numbers))]
-        starts = [self.bounds[k] for k in numbers]
-        stops = [self.bounds[k + 1] for k in numbers]
-        dtypes = [self.source.dtype.str] * len(numbers)
-        keys = names(self.name("chunk"), len(numbers))
-        return list(self.client.map(hold_chunk, chunks, starts, stops, dtypes, key=keys))
+        starts, stops = [self.bounds[k] for k in numbers], [self.bounds[k + 1] for k in numbers]
+        return chunks, starts, stops, [self.source.dtype.str] * len(numbers)
 
 
 class HeldBase:
@@ -87,10 +89,15 @@ class Run:
     end: int
 
 
-def share_out(leaves: int, threads: Mapping[str, int], per_thread: int) -> list[Run]:
-    """`leaves` in equal runs, `per_thread` for each thread of the workers; those of a worker are neighbours."""
+def share_out(sizes: Sequence[int], threads: Mapping[str, int], per_thread: int) -> list[Run]:
+    """Leaves of these `sizes` in runs as equal as may be, `per_thread` a thread; those of a worker are neighbours."""
     homes = [address for address in sorted(threads) for _ in range(per_thread * threads[address])]
-    bounds = [leaves * k // len(homes) for k in range(len(homes) + 1)]
+    edges = [0, *accumulate(sizes)]
+    bounds = []
+    for k in range(len(homes) + 1):
+        fair = edges[-1] * k / len(homes)
+        i = bisect_left(edges, fair)
+        bounds.append(i - 1 if i > 0 and fair - edges[i - 1] <= edges[i] - fair else i)
     return [Run(home, *ends) for home, ends in zip(homes, pairwise(bounds), strict=True) if ends[0] < ends[1]]
 
 
@@ -120,6 +127,10 @@ class Holder:
         if rows is None:
             return self._at_home("hold", gather_ranges, inputs, wanted)
         return self._at_home("hold", gather_rows, inputs, wanted, rows)
+
+    def from_chunks(self, base: ChunkBase) -> list[Any]:
+        """One future a chunk that holds it as it is."""
+        return self._at_home("hold", hold_chunk, *base.chunks(range(len(base.bounds) - 1)))
 
     def from_source(
         self, source: Source, ranges: Sequence[Sequence[Range]], rows: Sequence[int] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from majorica.engines.base import FAN
 from majorica.engines.cluster import Watch
 from majorica.engines.placement import Base, ChunkBase, HeldBase, Holder, Namer, Run, arrange, share_out
-from majorica.engines.worker import Range, ascending, merge_ranges, overlap
+from majorica.engines.worker import Range, Ranges, ascending, cut, merge_ranges, overlap
 from majorica.sources.base import Block, Source, block_length, split_blocks
 
 #: Most bytes of samples in one leaf that is held.
@@ -19,6 +20,8 @@ LEAF_BYTES = 2**27
 LEAVES_PER_THREAD = 8
 #: Tasks a thread in a pass over held samples: one would leave a slow worker alone with its share.
 TASKS_PER_THREAD = 2
+#: Chunks of a Dask array are held as they are if no task has more than this many times its fair share.
+UNFAIR = 1.1
 
 
 class Leaves:
@@ -29,23 +32,25 @@ class Leaves:
     samples : ClusterSamples
     blocks : sequence of Block
         What the pass reads.
-    size : int
-        Blocks a leaf. The tree of sums may be cut anywhere, but has fewer
-        loose ends where this is a power of ``FAN``.
+    edges : sequence of int
+        Numbers of the blocks where leaves begin, and of all blocks. The tree
+        of sums may be cut anywhere, but has fewer loose ends where leaves
+        have a power of ``FAN`` blocks.
     """
 
-    def __init__(self, samples: ClusterSamples, blocks: Sequence[Block], size: int) -> None:
-        self.samples, self.blocks, self.size = samples, blocks, size
-        self.held: list[Any] | None = None  #: futures of exactly the samples of each leaf
+    def __init__(self, samples: ClusterSamples, blocks: Sequence[Block], edges: Sequence[int]) -> None:
+        self.samples, self.blocks, self.edges = samples, blocks, edges
+        self.held: list[Any] | None = None  #: futures of the samples of each leaf
+        self.beyond: dict[int, Any] = {}  #: by the end of a leaf, what its last block needs of the next one
         self.held_blocks = blocks  #: the blocks in the numbers of what is held
         self.homes: list[Run] = []  #: where the held leaves are
 
     def __len__(self) -> int:
-        return -(-len(self.blocks) // self.size)
+        return len(self.edges) - 1
 
     def bounds(self, first: int, end: int) -> tuple[int, int]:
         """First and end number of the blocks of leaves `first` to `end`."""
-        return first * self.size, min(end * self.size, len(self.blocks))
+        return self.edges[first], self.edges[end]
 
     def ranges(self, first: int, end: int) -> list[list[Range]]:
         """The samples of each of the leaves `first` to `end`."""
@@ -66,7 +71,8 @@ class Leaves:
     def inputs(self, runs: Sequence[tuple[int, int]]) -> tuple[Source | None, list[Any]]:
         """The source the workers read, or the futures each of the `runs` needs."""
         if self.held is not None:
-            return None, [self.held[first:end] for first, end in runs]
+            more = [[self.beyond[end]] if end in self.beyond else [] for _, end in runs]
+            return None, [self.held[slice(*run)] + next_ for run, next_ in zip(runs, more, strict=True)]
         base = self.samples.base
         if base is None:
             return self.samples.source, [None] * len(runs)
@@ -116,7 +122,7 @@ class ClusterSamples:
         if any(len(block) > 1 for block in blocks) and self._hold_subset(source, blocks):
             assert self._subset is not None
             return self._subset[1]
-        return Leaves(self, blocks, self._leaf_size(source, blocks, held=self.base is not None))
+        return Leaves(self, blocks, self._edges(source, blocks, held=self.base is not None))
 
     def holds(self, source: Source) -> bool:
         """Whether the workers hold all samples of `source`."""
@@ -127,7 +133,7 @@ class ClusterSamples:
         self._ready(source, blocks)
         wanted = merge_ranges(blocks)
         if self._whole is None or self.base is None:
-            holder = Holder(self.client, self.name, share_out(1, self._threads, 1))
+            holder = Holder(self.client, self.name, share_out([1], self._threads, 1))
             return holder.from_source(source, [wanted]) if self.base is None else holder.from_base(self.base, [wanted])
         bounds = self.base.bounds
         pieces = [(run, overlap([(bounds[run.first], bounds[run.end])], wanted)) for run in self._whole.homes]
@@ -161,7 +167,9 @@ class ClusterSamples:
 
     def _hold_all(self, source: Source, blocks: Sequence[Block], *, sent: bool = False) -> None:
         """Hold all samples in the leaves of a pass over `blocks`."""
-        whole = Leaves(self, blocks, self._leaf_size(source, blocks, held=True))
+        if isinstance(self.base, ChunkBase) and self._hold_chunks(self.base, blocks):
+            return
+        whole = Leaves(self, blocks, self._edges(source, blocks, held=True))
         holder = self._holder(whole)
         ranges = whole.ranges(0, len(whole))
         if self.base is not None:
@@ -173,6 +181,39 @@ class ClusterSamples:
         self._whole = whole
         self.base = HeldBase([0, *(one[-1][1] for one in ranges)], whole.held)
 
+    def _hold_chunks(self, base: ChunkBase, blocks: Sequence[Block]) -> bool:
+        """Hold the chunks of a Dask array as they are, without a copy; False where they make no fair shares.
+
+        A leaf is then the blocks that begin in a chunk; the last of them may end in the next one.
+        """
+        starts = [block[0][0] for block in blocks]
+        edges = [bisect_left(starts, bound) for bound in base.bounds]
+        if any(first >= end for first, end in pairwise(edges)):
+            return False
+        whole = Leaves(self, blocks, edges)
+        holder = self._holder(whole)
+        shares = [edges[run.end] - edges[run.first] for run in whole.homes]
+        if max(shares) > UNFAIR * len(blocks) / (TASKS_PER_THREAD * sum(self._threads.values())):
+            return False
+        whole.held = holder.from_chunks(base)
+        self._whole, self.base = whole, HeldBase(base.bounds, whole.held)
+        self._join(whole)
+        return True
+
+    def _join(self, leaves: Leaves) -> None:
+        """Where a leaf's last block ends in the next one: that leaf, or a cut of it from another worker."""
+        assert leaves.held is not None
+        assert self.base is not None
+        homes = {k: run.home for run in leaves.homes for k in range(run.first, run.end)}
+        leaves.beyond = {}
+        for end in range(1, len(leaves)):
+            bound, stop = self.base.bounds[end], leaves.blocks[leaves.edges[end] - 1][-1][1]
+            if stop > bound:
+                next_ = leaves.held[end]
+                if homes[end] != homes[end - 1]:
+                    next_ = self.client.submit(cut, next_, Ranges([(bound, stop)]), key=self.name("cut"))
+                leaves.beyond[end] = next_
+
     def _share_again(self) -> None:
         """Workers came or went: give each its share of what is held, in the same leaves."""
         self._threads = self.watch.workers()
@@ -180,6 +221,7 @@ class ClusterSamples:
         if self._whole is not None and self._whole.held is not None:
             self._whole.held = self._holder(self._whole).move(self._whole.held)
             self.base = HeldBase(self.base.bounds if self.base is not None else [], self._whole.held)
+            self._join(self._whole)
 
     def _hold_subset(self, source: Source, blocks: Sequence[Block]) -> bool:
         """Keep the samples of a random subset together, since a solver passes over it several times."""
@@ -189,13 +231,14 @@ class ClusterSamples:
             return False
         self._subset = None
         shares = TASKS_PER_THREAD * sum(self._threads.values())
-        leaves = Leaves(self, blocks, max(1, min(-(-len(blocks) // shares), LEAF_BYTES // (row * max(lengths)))))
+        size = max(1, min(-(-len(blocks) // shares), LEAF_BYTES // (row * max(lengths))))
+        leaves = Leaves(self, blocks, _even_edges(len(blocks), size))
         ranges = leaves.ranges(0, len(leaves))
         rows = None
         if ascending(blocks):
             edges = [0, *accumulate(lengths)]
             leaves.held_blocks = [(ends,) for ends in pairwise(edges)]
-            rows = edges[: -1 : leaves.size]
+            rows = [edges[first] for first in leaves.edges[:-1]]
         holder = self._holder(leaves)
         if self.base is None:
             leaves.held = holder.from_source(source, ranges, rows)
@@ -205,20 +248,26 @@ class ClusterSamples:
         return True
 
     def _holder(self, leaves: Leaves) -> Holder:
-        leaves.homes = share_out(len(leaves), self._threads, TASKS_PER_THREAD)
+        sizes = [end - first for first, end in pairwise(leaves.edges)]
+        leaves.homes = share_out(sizes, self._threads, TASKS_PER_THREAD)
         return Holder(self.client, self.name, leaves.homes)
 
-    def _leaf_size(self, source: Source, blocks: Sequence[Block], *, held: bool) -> int:
-        """The most blocks a leaf, a power of ``FAN``, that still keep every thread busy and fit a worker's memory."""
+    def _edges(self, source: Source, blocks: Sequence[Block], *, held: bool) -> list[int]:
+        """Leaves of the most blocks, a power of ``FAN``, that keep every thread busy and fit a worker's memory."""
         wanted = LEAVES_PER_THREAD * self.watch.threads()
         length = max(block_length(blocks[0]), 1) * source.n_features * source.dtype.itemsize
         size = 1
         while len(blocks) // (FAN * size) >= wanted and (not held or FAN * size * length <= LEAF_BYTES):
             size *= FAN
-        return size
+        return _even_edges(len(blocks), size)
 
     def _fits(self, size: int) -> bool:
         return 2 * size <= self.watch.free_memory()
+
+
+def _even_edges(count: int, size: int) -> list[int]:
+    """Leaves of `size` blocks each, the last maybe fewer."""
+    return [*range(0, count, size), count]
 
 
 def _same(one: Sequence[Block], other: Sequence[Block]) -> bool:

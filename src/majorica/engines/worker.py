@@ -14,7 +14,7 @@ from majorica.engines.base import FAN, TreeSum
 from majorica.engines.heap import kept_heap
 from majorica.engines.threads import single_threaded_blas
 from majorica.errors import DataError
-from majorica.sources.base import Array, Block, Source, block_length, read_block
+from majorica.sources.base import Array, Block, Source, block_length, read_block, rows_of
 from majorica.sources.rules import as_block
 
 Range = tuple[int, int]
@@ -83,6 +83,25 @@ class Parts:
             found.append(part.read(start, min(stop, end)))
             start, k = end, k + 1
         return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def read_ranges(self, block: Block) -> Array:
+        """The samples of a block of many short ranges, gathered part by part."""
+        ranges = np.array(block, dtype=np.intp)
+        number = np.searchsorted(self._starts, ranges[:, 0], side="right") - 1
+        ends = np.array([end for (_, end), _ in self._pieces])[number]
+        number[ranges[:, 1] > ends] = -1  # across parts
+        out = np.empty((block_length(block), self.n_features), self.dtype)
+        row = 0
+        for some in np.split(np.arange(len(ranges)), np.flatnonzero(np.diff(number)) + 1):
+            k, length = number[some[0]], int(np.diff(ranges[some]).sum())
+            if k >= 0:
+                start, stop = self._pieces[k][0]
+                held = self._pieces[k][1].read(start, stop)
+                np.take(held, rows_of(ranges[some] - start), axis=0, out=out[row : row + length], mode="clip")
+            else:
+                out[row : row + length] = np.concatenate([self.read(*block[i]) for i in some])
+            row += length
+        return out
 
 
 @dataclass(frozen=True)
