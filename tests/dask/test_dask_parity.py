@@ -150,6 +150,34 @@ def test_new_workers_get_their_share_of_held_samples(cluster, samples, lazy_samp
     assert max(pids.values()) - min(pids.values()) <= 1 + len(blocks) // 8
 
 
+def test_chunks_that_make_fair_shares_are_held_as_they_are(cluster, samples, lazy_samples) -> None:
+    """Blocks begin in one chunk and end in the next, on the same worker or on another; nothing is copied for that."""
+    cluster.add_workers(2 - len(cluster.workers))
+    densities, blocks = Densities.same(Huber(), 6), split_blocks(N, 700)
+    local, remote = as_source(samples), as_source(lazy_samples(*[10_000] * 24))
+    whitening = fit_whitening(local, blocks, ThreadEngine(1))
+    here = Problem(local, whitening, ThreadEngine(1), blocks)
+    subset = here.subset(np.sort(np.random.default_rng(0).permutation(N // 64)[:900]), 64)
+    with DaskEngine(cluster.client, hold=True) as engine:
+        there = Problem(remote, whitening, engine, blocks)
+        for workers in range(2):
+            expected = here.statistics(np.eye(6), densities)
+            np.testing.assert_array_equal(there.statistics(np.eye(6), densities).gradient, expected.gradient)
+            np.testing.assert_array_equal(
+                np.concatenate(list(engine.run(lambda X: X, remote, blocks[10:60]))), samples[7000:42_000]
+            )
+            leaves = engine.samples.leaves(remote, blocks)
+            assert engine.samples.base.bounds == list(range(0, N + 1, 10_000))
+            assert len(leaves) == 24
+            assert set(leaves.beyond) == {k for k in range(1, 24) if k * 10_000 % 700}
+            expected = here.statistics(np.eye(6), densities, subset)
+            np.testing.assert_array_equal(there.statistics(np.eye(6), densities, subset).gradient, expected.gradient)
+            if workers == 0:
+                cluster.add_workers(1)
+                cluster.client.wait_for_workers(len(cluster.workers), timeout=30)
+                time.sleep(2.1)  # the engine looks for workers every other second
+
+
 def test_a_pass_has_few_tasks(cluster, lazy_samples) -> None:
     """The scheduler takes about a millisecond a task: a pass over held samples has two a thread."""
     remote, blocks = as_source(lazy_samples(*CHUNKS[1])), split_blocks(N, 300)

@@ -15,6 +15,7 @@ from majorica.engines.base import TreeSum
 from majorica.engines.placement import _part_numbers, share_out
 from majorica.engines.worker import (
     HeldSamples,
+    Parts,
     Ranges,
     add_trees,
     cut,
@@ -115,6 +116,17 @@ def test_every_thread_gets_an_equal_share(leaves: int, threads: list[int], per: 
 
 
 @settings(max_examples=100)
+@given(sizes=st.lists(st.integers(1, 50), min_size=1, max_size=60), workers=st.integers(1, 5), per=st.integers(1, 3))
+def test_shares_of_unequal_leaves_miss_a_fair_one_by_less_than_a_leaf(sizes: list[int], workers: int, per: int) -> None:
+    runs = share_out(sizes, {f"worker {i}": 1 for i in range(workers)}, per)
+    assert [run.first for run in runs] == [0, *(run.end for run in runs[:-1])]
+    assert runs[-1].end == len(sizes)
+    assert all(run.first < run.end for run in runs)
+    fair = sum(sizes) / (workers * per)
+    assert all(sum(sizes[run.first : run.end]) <= fair + max(sizes) for run in runs)
+
+
+@settings(max_examples=100)
 @given(seed=st.integers(0, 10**6), lengths=st.lists(st.integers(0, 9), min_size=1, max_size=12))
 def test_any_ranges_are_cut_from_any_chunks(seed: int, lengths: list[int]) -> None:
     rng = np.random.default_rng(seed)
@@ -133,6 +145,9 @@ def test_any_ranges_are_cut_from_any_chunks(seed: int, lengths: list[int]) -> No
         np.testing.assert_array_equal(found.read(start, stop), X[start:stop])
     rows = np.concatenate([X[start:stop] for start, stop in wanted])
     np.testing.assert_array_equal(gather_rows(parts, Ranges(wanted), 7).read(7, 7 + len(rows)), rows)
+    shuffled = [wanted[i] for i in rng.permutation(len(wanted))]
+    rows = np.concatenate([X[start:stop] for start, stop in shuffled])
+    np.testing.assert_array_equal(Parts(parts).read_ranges(tuple(shuffled)), rows)
 
 
 def test_ranges() -> None:

@@ -224,7 +224,7 @@ class _Pass:
         self.most, self.together = (FAN, FAN) if small else (1, 2)
         share = len(self.leaves) > 1 and len(pickle.dumps(shared)) > SHARE_ABOVE
         self.inline = None if share else shared
-        self.future = self.client.submit(pass_on, *shared, key=engine.name("parameters")) if share else None
+        self.future = self.client.submit(pass_on, *shared, key=engine.name("parameters"), pure=False) if share else None
         engine._passes += 1
 
     def __enter__(self) -> _Pass:
@@ -260,7 +260,9 @@ class _Pass:
         source, inputs = self.leaves.inputs(runs)
         count = len(jobs)
         keys = names(self.engine.name(self.task), count)
-        futures = list(self.client.map(run_job, jobs, [self.future] * count, [source] * count, inputs, key=keys))
+        futures = list(
+            self.client.map(run_job, jobs, [self.future] * count, [source] * count, inputs, key=keys, pure=False)
+        )
         self.live.append(futures)
         if not self.add:
             return runs, futures, futures
@@ -304,5 +306,5 @@ class _Pass:
         while len(trees) > (self.most if most is None else most):
             groups = [trees[i : i + self.together] for i in range(0, len(trees), self.together)]
             keys = names(self.engine.name("sum"), len(groups))
-            trees = list(self.client.map(add_trees, groups, key=keys))
+            trees = list(self.client.map(add_trees, groups, key=keys, pure=False))
         return trees

@@ -32,7 +32,7 @@ class Mailbox:
         source, inputs = self.engine.samples.leaves(self.source, [block]).inputs([(0, 1)])
         job = Job(function, [block], None, arguments, add=False)
         key = self.engine.name("message")
-        future = self.engine.client.submit(run_job, job, None, source, inputs[0], key=key)
+        future = self.engine.client.submit(run_job, job, None, source, inputs[0], key=key, pure=False)
         self._pending[future] = (tag, function, block, arguments)
 
     def receive(self) -> tuple[Any, Any]:

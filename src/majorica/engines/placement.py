@@ -24,6 +24,8 @@ from majorica.engines.worker import (
 from majorica.sources.base import Source
 from majorica.sources.chunks import bounds_of
 
+# Every call says ``pure=False``: names are our own, and Dask would hash all arguments to make up others.
+
 #: Makes a task name a person understands, unique in the cluster.
 Namer = Callable[[str], str]
 
@@ -53,7 +55,9 @@ class ChunkBase:
 
     def parts(self, numbers: Sequence[int]) -> list[Any]:
         """Futures of these chunks as held samples, made where the chunks are."""
-        return list(self.client.map(hold_chunk, *self.chunks(numbers), key=names(self.name("chunk"), len(numbers))))
+        return list(
+            self.client.map(hold_chunk, *self.chunks(numbers), key=names(self.name("chunk"), len(numbers)), pure=False)
+        )
 
     def chunks(self, numbers: Sequence[int]) -> tuple[list[Any], list[int], list[int], list[str]]:
         """What :func:`hold_chunk` takes of these chunks; the graph is cut to them."""
@@ -166,7 +170,7 @@ class Holder:
             runs = list(some)
             mine = [argument[runs[0].first : runs[-1].end] for argument in arguments]
             keys = names(self.name(what), len(mine[0]))
-            futures += self.client.map(function, *mine, key=keys, workers=[home], allow_other_workers=True)
+            futures += self.client.map(function, *mine, key=keys, workers=[home], allow_other_workers=True, pure=False)
         return futures
 
 
@@ -188,16 +192,16 @@ def arrange(
     needed = sorted({k for some in numbers for k in some})
     parts = dict(zip(needed, base.parts(needed), strict=True))
     inputs: list[list[Any]] = [[parts[k] for k in some] for some in numbers]
-    cuts = []
-    for i, some in enumerate(numbers):
+    cuts: list[tuple[int, int, Ranges]] = []
+    for i, some in enumerate(numbers if cutting != "never" else ()):
         for j, k in enumerate(some):
             part = (base.bounds[k], base.bounds[k + 1])
-            inside = overlap([part], leaves[i])
-            if inside != [part] and (cutting == "always" or (cutting == "several" and len(some) > 1)):
+            inside = overlap([part], leaves[i]) if cutting == "always" or len(some) > 1 else [part]
+            if inside != [part]:
                 cuts.append((i, j, Ranges(inside)))
     if cuts:
         held, wanted = [inputs[i][j] for i, j, _ in cuts], [one for _, _, one in cuts]
-        futures = client.map(cut, held, wanted, key=names(name("cut"), len(cuts)))
+        futures = client.map(cut, held, wanted, key=names(name("cut"), len(cuts)), pure=False)
         for (i, j, _), future in zip(cuts, futures, strict=True):
             inputs[i][j] = future
     return inputs

@@ -211,7 +211,7 @@ class ClusterSamples:
             if stop > bound:
                 next_ = leaves.held[end]
                 if homes[end] != homes[end - 1]:
-                    next_ = self.client.submit(cut, next_, Ranges([(bound, stop)]), key=self.name("cut"))
+                    next_ = self.client.submit(cut, next_, Ranges([(bound, stop)]), key=self.name("cut"), pure=False)
                 leaves.beyond[end] = next_
 
     def _share_again(self) -> None:

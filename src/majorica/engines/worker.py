@@ -226,7 +226,7 @@ def ascending(blocks: Sequence[Block]) -> bool:
 def overlap(held: Sequence[Range], wanted: Sequence[Range]) -> list[Range]:
     """Parts of `wanted` inside `held`; both ascending, the ranges of each apart."""
     out: list[Range] = []
-    i = j = 0
+    i, j = 0, max(0, bisect_right(wanted, held[0]) - 1) if held else 0
     while i < len(held) and j < len(wanted):
         start, stop = max(held[i][0], wanted[j][0]), min(held[i][1], wanted[j][1])
         if start < stop:
