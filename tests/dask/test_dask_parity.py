@@ -154,7 +154,7 @@ def test_chunks_that_make_fair_shares_are_held_as_they_are(cluster, samples, laz
     """Blocks begin in one chunk and end in the next, on the same worker or on another; nothing is copied for that."""
     cluster.add_workers(2 - len(cluster.workers))
     densities, blocks = Densities.same(Huber(), 6), split_blocks(N, 700)
-    local, remote = as_source(samples), as_source(lazy_samples(*[10_000] * 24))
+    local, remote = as_source(samples), as_source(lazy_samples(*[2000] * 120))
     whitening = fit_whitening(local, blocks, ThreadEngine(1))
     here = Problem(local, whitening, ThreadEngine(1), blocks)
     subset = here.subset(np.sort(np.random.default_rng(0).permutation(N // 64)[:900]), 64)
@@ -167,9 +167,9 @@ def test_chunks_that_make_fair_shares_are_held_as_they_are(cluster, samples, laz
                 np.concatenate(list(engine.run(lambda X: X, remote, blocks[10:60]))), samples[7000:42_000]
             )
             leaves = engine.samples.leaves(remote, blocks)
-            assert engine.samples.base.bounds == list(range(0, N + 1, 10_000))
-            assert len(leaves) == 24
-            assert set(leaves.beyond) == {k for k in range(1, 24) if k * 10_000 % 700}
+            assert engine.samples.base.bounds == list(range(0, N + 1, 2000))
+            assert len(leaves) == 120
+            assert set(leaves.beyond) == {k for k in range(1, 120) if k * 2000 % 700}
             expected = here.statistics(np.eye(6), densities, subset)
             np.testing.assert_array_equal(there.statistics(np.eye(6), densities, subset).gradient, expected.gradient)
             if workers == 0:

@@ -162,6 +162,11 @@ class DaskEngine:
                 self._recover(source, lost, attempt)
         raise AssertionError("the last attempt returns or raises")
 
+    def expect(self, source: Source, blocks: Sequence[Block]) -> None:
+        """Say which random subset a later pass will read: the workers put it together meanwhile."""
+        if not self.nearby.expect(source, blocks):
+            self.samples.expect(source, blocks)
+
     def mailbox(self, source: Source) -> Mailbox:
         """Messages of the asynchronous mode under way over `source`."""
         if self._mailbox is None or self._mailbox.source is not source:
@@ -174,6 +179,7 @@ class DaskEngine:
             self._mailbox.close()
             self._mailbox = None
         self.nearby.clear()
+        self.nearby.forget()
         self.threads.close()
         self.samples.clear()
 
@@ -187,6 +193,7 @@ class DaskEngine:
         """Forget what was lost with its workers, so that the next attempt sends it again."""
         if attempt == ATTEMPTS - 1:
             raise WorkerError(f"samples were lost with their workers {ATTEMPTS} times in one pass ({lost})") from lost
+        self.nearby.forget()
         self.samples.forget(source)
 
     def name(self, what: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,7 @@ class Nearby:
 
     def __init__(self, samples: ClusterSamples) -> None:
         self.samples = samples
+        self._ahead: tuple[Source, tuple[Block, ...], list[Any]] | None = None
         self.clear()
 
     def clear(self) -> None:
@@ -63,6 +64,18 @@ class Nearby:
         edges = [0, *accumulate(map(block_length, blocks))]
         return ArraySource(self._fetch(source, blocks)), [(ends,) for ends in pairwise(edges)]
 
+    def expect(self, source: Source, blocks: Sequence[Block]) -> bool:
+        """Begin to put together a subset that will soon be asked for; False if it is better left on the workers."""
+        if not self._small(source, blocks) or not ascending(blocks):
+            return False
+        if not source.in_memory:
+            self._ahead = (source, tuple(blocks), self.samples.fetch(source, blocks))
+        return True
+
+    def forget(self) -> None:
+        """Let go of what was begun, which may be lost with its workers."""
+        self._ahead = None
+
     def read(self, source: Source, block: Block) -> Array:
         """The samples of `block`: from the subset, from what workers hold, or from the source itself."""
         if self._whole is source and self._array is not None and block in self._places:
@@ -80,7 +93,11 @@ class Nearby:
         """The samples of `blocks`, which are ascending, as one array."""
         if source.in_memory:
             return read_block(source, tuple(one for block in blocks for one in block))
-        futures = self.samples.fetch(source, blocks)
+        if self._ahead is not None and self._ahead[0] is source and self._ahead[1] == tuple(blocks):
+            futures = self._ahead[2]
+        else:
+            futures = self.samples.fetch(source, blocks)
+        self.forget()
         watch = self.samples.watch
         watch.wait(futures)
         for future in futures:

@@ -102,7 +102,8 @@ class ClusterSamples:
         self.source: Source | None = None
         self.base: Base | None = None
         self._whole: Leaves | None = None  # of a full pass, where all samples are held
-        self._subset: tuple[tuple[Block, ...], Leaves] | None = None
+        self._subset: Leaves | None = None  # of the last random subset
+        self._ahead: Leaves | None = None  # of the next one
         self._threads: dict[str, int] = {}  # of the workers the samples were shared out to
 
     def forget(self, source: Source) -> None:
@@ -117,12 +118,22 @@ class ClusterSamples:
                 self._hold_all(source, blocks)  # a fit that goes on from a checkpoint may begin with a subset
             if _same(self._whole.blocks, blocks):
                 return self._whole
-        if self._subset is not None and _same(self._subset[0], blocks):
-            return self._subset[1]
-        if any(len(block) > 1 for block in blocks) and self._hold_subset(source, blocks):
-            assert self._subset is not None
-            return self._subset[1]
+        if any(len(block) > 1 for block in blocks):
+            if self._ahead is not None and _same(self._ahead.blocks, blocks):
+                self._subset, self._ahead = self._ahead, None
+            elif self._subset is None or not _same(self._subset.blocks, blocks):
+                self._subset = None  # before another one takes its memory
+                self._subset = self._hold_subset(source, blocks)
+            if self._subset is not None:
+                return self._subset
         return Leaves(self, blocks, self._edges(source, blocks, held=self.base is not None))
+
+    def expect(self, source: Source, blocks: Sequence[Block]) -> None:
+        """Begin to put together a random subset that a pass will soon ask for."""
+        self._ready(source, blocks)
+        if self._ahead is None or not _same(self._ahead.blocks, blocks):
+            self._ahead = None
+            self._ahead = self._hold_subset(source, blocks)
 
     def holds(self, source: Source) -> bool:
         """Whether the workers hold all samples of `source`."""
@@ -217,22 +228,21 @@ class ClusterSamples:
     def _share_again(self) -> None:
         """Workers came or went: give each its share of what is held, in the same leaves."""
         self._threads = self.watch.workers()
-        self._subset = None
+        self._subset = self._ahead = None
         if self._whole is not None and self._whole.held is not None:
             self._whole.held = self._holder(self._whole).move(self._whole.held)
             self.base = HeldBase(self.base.bounds if self.base is not None else [], self._whole.held)
             self._join(self._whole)
 
-    def _hold_subset(self, source: Source, blocks: Sequence[Block]) -> bool:
-        """Keep the samples of a random subset together, since a solver passes over it several times."""
+    def _hold_subset(self, source: Source, blocks: Sequence[Block]) -> Leaves | None:
+        """The samples of a random subset together, since a solver passes over it several times; None if too many."""
         row = source.n_features * source.dtype.itemsize
         lengths = [block_length(block) for block in blocks]
         if self.hold is False or not self._fits(row * sum(lengths)):
-            return False
-        self._subset = None
+            return None
         shares = TASKS_PER_THREAD * sum(self._threads.values())
         size = max(1, min(-(-len(blocks) // shares), LEAF_BYTES // (row * max(lengths))))
-        leaves = Leaves(self, blocks, _even_edges(len(blocks), size))
+        leaves = Leaves(self, tuple(blocks), _even_edges(len(blocks), size))
         ranges = leaves.ranges(0, len(leaves))
         rows = None
         if ascending(blocks):
@@ -244,8 +254,7 @@ class ClusterSamples:
             leaves.held = holder.from_source(source, ranges, rows)
         else:
             leaves.held = holder.from_base(self.base, ranges, rows)
-        self._subset = (tuple(blocks), leaves)
-        return True
+        return leaves
 
     def _holder(self, leaves: Leaves) -> Holder:
         sizes = [end - first for first, end in pairwise(leaves.edges)]

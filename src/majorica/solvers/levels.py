@@ -43,9 +43,10 @@ class Levels:
 
     def __post_init__(self) -> None:
         self._kept: Problem | None = None  # this level as a problem of its own; not part of the state
+        self._announced = 0  # the size whose next level the engine was told of
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_kept": None}
+        return {**self.__dict__, "_kept": None, "_announced": 0}
 
     @classmethod
     def start(cls, n: int, p: int, rng: np.random.Generator) -> Levels:
@@ -75,7 +76,9 @@ class Levels:
 
     def statistics(self, problem: Problem, W: F64, densities: Densities) -> Statistics:
         """Loss, gradient and Hessian entries over this level."""
-        return self._problem(problem).statistics(W, densities)
+        found = self._problem(problem).statistics(W, densities)
+        self._announce(problem)
+        return found
 
     def row_moments(self, problem: Problem, w: F64, density: Density) -> Moments:
         """The surrogate's statistics for one row over this level."""
@@ -109,6 +112,17 @@ class Levels:
             else:
                 self._kept = self._gathered(problem, blocks)
         return self._kept
+
+    def _announce(self, problem: Problem) -> None:
+        """Tell a cluster which samples come next, once a level."""
+        expect = getattr(problem.engine, "expect", None)
+        if expect is None or self._announced == self.size:
+            return
+        self._announced = self.size
+        after = Levels(self.order, self.unit, self.size)
+        after.grow()
+        if not after.last:
+            expect(problem.source, after.blocks(problem))
 
     def _gathered(self, problem: Problem, blocks: list[Block]) -> Problem:
         """The level's samples as they are, copied together if they are few."""
