@@ -72,12 +72,13 @@ def result_table(results: dict[str, Any]) -> str:
     rows = []
     for name, run in results.items():
         if "failed" in run:
-            rows.append([BY_NAME[name].title, run["failed"], *["-"] * 6])
+            rows.append([BY_NAME[name].title, run["failed"], *["-"] * 7])
             continue
         quality = [f"{run['adaptive']:.5f}", f"{run['huber']:.5f}", number(run["amari"])]
+        memory = ["-", "-"] if run["memory"] is None else [f"{run['memory']:.0f}", f"{run['share']:.2f}"]
         seconds = [number(run["first"]), number(run["later"])]
-        rows.append([BY_NAME[name].title, *seconds, f"{run['passes']:.1f}", *quality, f"{run['memory']:.0f}"])
-    return table([*header, "memory over the data (MB)"], rows)
+        rows.append([BY_NAME[name].title, *seconds, f"{run['passes']:.1f}", *quality, *memory])
+    return table([*header, "memory of a fit (MB)", "times the data"], rows)
 
 
 def draw_all(race: Race, found: dict[str, Any], folder: Any) -> set[str]:

@@ -48,6 +48,8 @@ class Race:
             for repeat in range(self.repeats):
                 for method in methods:
                     self._once(entry, BY_NAME[method], folder, {"repeat": repeat}, fresh)
+            for method in methods:
+                self._once(entry, BY_NAME[method], folder, {"memory": True}, fresh)
             for method in methods if curves else []:
                 self._once(entry, BY_NAME[method], folder, {"curve": True}, fresh)
 
@@ -106,11 +108,13 @@ class Race:
         middle = sorted(good, key=lambda run: run["adaptive"])[len(good) // 2]
         later = [seconds for run in good for seconds in run["seconds"][1:]]
         first = min(run["seconds"][0] for run in good)
+        memory = self._stored(self.key(entry, method, memory=True)) or {}
         return {
             **{name: middle[name] for name in ("huber", "adaptive", "amari", "passes")},
             "first": first,
             "later": min([*later, first]),
-            "memory": max(run["memory"] for run in good) / 2**20,
+            "memory": memory["memory"] / 2**20 if "memory" in memory else None,
+            "share": memory["memory"] / memory["data"] if "memory" in memory else None,
             "curve": (self._stored(self.key(entry, method, curve=True)) or {}).get("points", []),
         }
 
@@ -120,6 +124,8 @@ def _brief(result: dict[str, Any]) -> str:
         return result["failed"]
     if "points" in result:
         return f"{len(result['points'])} points"
+    if "memory" in result:
+        return f"{result['memory'] / 2**20:.0f} MB over {result['data'] / 2**20:.0f} MB of data"
     return json.dumps({"seconds": [round(s, 3) for s in result["seconds"]], "adaptive": round(result["adaptive"], 5)})
 
 

@@ -114,9 +114,12 @@ class Problem:
         X: Array = read_block(self.source, block) if own is None else own(self.source, block)
         return (X - self.whitening.mean.astype(X.dtype)) @ self.whitening.matrix.T.astype(X.dtype)
 
-    def subset(self, units: npt.NDArray[np.intp], unit: int) -> list[Block]:
-        """Blocks of the samples in the sorted `units` of `unit` samples each; neighbours within a block are joined."""
-        length = pass_block_length(self.source.n_features)
+    def subset(self, units: npt.NDArray[np.intp], unit: int, *, parts: int = 1) -> list[Block]:
+        """Blocks of the samples in the sorted `units` of `unit` samples each; neighbours within a block are joined.
+
+        They are as long as those of a full pass, or one of `parts`, a power of two, of it.
+        """
+        length = pass_block_length(self.source.n_features) // parts
         if unit > length:  # both are powers of two
             pieces = unit // length
             units, unit = (units[:, None] * pieces + np.arange(pieces)).ravel(), length

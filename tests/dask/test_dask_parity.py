@@ -146,8 +146,13 @@ def test_new_workers_get_their_share_of_held_samples(cluster, samples, lazy_samp
         time.sleep(2.1)  # the engine looks for workers every other second
         np.testing.assert_array_equal(problem.statistics(np.eye(6), densities).gradient, expected.gradient)
         pids = Counter(engine.run(lambda X: os.getpid(), remote, blocks))
+        homes = Counter()
+        for run in engine.samples.leaves(remote, blocks).homes:
+            homes[run.home] += run.end - run.first
     assert set(pids) == cluster.pids > before
-    assert max(pids.values()) - min(pids.values()) <= 1 + len(blocks) // 8
+    # Homes are what the engine decides; a busy machine's scheduler may still give a task to a worker that waits.
+    assert len(homes) == len(cluster.pids)
+    assert max(homes.values()) - min(homes.values()) <= 1
 
 
 def test_chunks_that_make_fair_shares_are_held_as_they_are(cluster, samples, lazy_samples) -> None:

@@ -15,7 +15,7 @@ from majorica.densities.table import Densities
 from majorica.kernels.compiled import whiten
 from majorica.problem import Problem, pass_block_length
 from majorica.sources.array import ArraySource
-from majorica.sources.base import Block, read_block, split_blocks
+from majorica.sources.base import Array, Block, read_block, split_blocks
 from majorica.statistics import F64, Moments, Statistics
 from majorica.whitening import Whitening
 
@@ -25,6 +25,8 @@ GROWTH = 4
 KEPT_BYTES, KEPT_SHARE = 32 * 2**20, 0.13
 #: Of data of this many samples or more, levels are kept whitened and in float32: their steps cost half.
 SHORT_FROM = 100_000
+#: Their samples are whitened in blocks this many times shorter than those of a pass, as several are in memory at once.
+SHORT_PARTS = 2
 #: Error a loss computed in float32 stays below, relative to the sizes of the terms in it.
 SHORT_ERROR = 1e-6
 
@@ -72,7 +74,8 @@ class Levels:
         """Blocks of this level, in the order of the samples."""
         if self.last:
             return list(problem.blocks)
-        return problem.subset(np.sort(self.order[: self.size]), self.unit)
+        parts = SHORT_PARTS if self._short(problem) else 1
+        return problem.subset(np.sort(self.order[: self.size]), self.unit, parts=parts)
 
     def statistics(self, problem: Problem, W: F64, densities: Densities) -> Statistics:
         """Loss, gradient and Hessian entries over this level."""
@@ -142,10 +145,15 @@ class Levels:
 def whitened_problem(problem: Problem, blocks: list[Block]) -> Problem:
     """The samples of `blocks` as a problem of their own in this process: whitened in float64, kept in float32."""
     whitening = problem.whitening
-    samples = problem.engine.run(whiten, problem.source, blocks, whitening.mean, whitening.matrix)
+    samples = problem.engine.run(whiten_short, problem.source, blocks, whitening.mean, whitening.matrix)
     Z = gather(samples, problem.samples_in(blocks), whitening.k, np.float32)
     engine = getattr(problem.engine, "threads", problem.engine)
     return Problem(ArraySource(Z), Whitening.identity(whitening.k), engine, even_blocks(*Z.shape), problem.backend)
+
+
+def whiten_short(X: Array, mean: F64, matrix: F64) -> npt.NDArray[np.float32]:
+    """Whitened in float64, rounded where it was made: what is on its way takes half the memory."""
+    return whiten(X, mean, matrix).astype(np.float32)
 
 
 def even_blocks(m: int, p: int) -> list[Block]:
