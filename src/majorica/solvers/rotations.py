@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from majorica.kernels import shapes as kernels
 from majorica.solvers.shapes import Shapes
-from majorica.statistics import F64
+from majorica.statistics import F64, Statistics
 
 ANGLES = (np.pi / 8, np.pi / 4, 3 * np.pi / 8)
 #: Pairs are looked at if their clipped squares correlate by this many standard errors.
 SUSPICIOUS = 3.0
+#: Pairs whose angle is known no better than to one over the root of this many radians are looked at as well.
+FLAT = 50.0
+#: Nats over all samples that a turn must gain; of a flat pair, whose whole loss is about one nat between best and worst.
+LEAST, LEAST_FLAT = 1.0, 0.1
 #: Pairs that may fail in a row, the most suspicious first, before the rest are taken to be fine.
 PATIENCE = 32
 
@@ -31,21 +37,32 @@ def suspicious_pairs(Y: F64, limit: int) -> list[tuple[int, int]]:
     return [(int(first[o]), int(second[o])) for o in order]
 
 
-def rotate_pairs(Z: F64, W: F64, shapes: Shapes) -> int:
-    """Try rotations of suspicious pairs on the whitened samples `Z` ``(m, k)``; changes `W` and `shapes` in place.
+def flat_pairs(statistics: Statistics, limit: int) -> list[tuple[int, int]]:
+    """Pairs of components whose loss hardly changes under rotation, flattest first."""
+    n = statistics.n
+    upper = np.outer(statistics.curvature / n, statistics.power / n)
+    curvature = upper + upper.T - 2  # along the rotation, of the block Hessian
+    first, second = np.nonzero(np.triu(curvature < FLAT / n, 1))
+    order = np.argsort(curvature[first, second], kind="stable")[:limit]
+    return [(int(first[o]), int(second[o])) for o in order]
 
-    Each trial refits both shapes; the best one is kept if the loss falls by
-    more than 1/m. Gives up after :data:`PATIENCE` pairs that gained nothing.
+
+def rotate_pairs(Z: F64, W: F64, shapes: Shapes, flat: Sequence[tuple[int, int]] = ()) -> int:
+    """Try rotations of suspicious and `flat` pairs on the whitened samples `Z` ``(m, k)``.
+
+    Changes `W` and `shapes` in place. Each trial refits both shapes; the best one is kept if the loss falls by
+    more than 1/m, or 0.1/m where it is flat. Gives up after :data:`PATIENCE` pairs that gained nothing.
     Returns how many pairs were rotated.
     """
     sources = W @ Z.T
     m = sources.shape[1]
     rotated = failed = 0
-    for i, j in suspicious_pairs(sources, limit=2 * len(W)):
+    least = dict.fromkeys(suspicious_pairs(sources, limit=2 * len(W)), LEAST) | dict.fromkeys(flat, LEAST_FLAT)
+    for (i, j), nats in least.items():
         if failed == PATIENCE:
             break
         before = _loss(sources[i], shapes, i) + _loss(sources[j], shapes, j)
-        best, found = before - 1.0 / m, None
+        best, found = before - nats / m, None
         pair = sources[[i, j]]
         deviation = np.sqrt(np.einsum("it,it->i", pair, pair) / m)
         for angle in ANGLES:
