@@ -32,6 +32,8 @@ WORTH, WORTH_IF_SLOW = 1e-6, 1e-5
 #: Data of at most this many numbers are solved patiently where convergence is slow: between nearly Gaussian sources the
 #: loss is so flat that a third of the floor is most of the angle.
 FEW_NUMBERS = 100_000
+#: Times that pairs are turned on a level at most: a turn that helped can make another pair worth looking at.
+MOST_TURNS = 4
 #: Rotations of pairs are tried on levels of at most this many samples, and on at most this many numbers of them.
 ROTATION_SAMPLES, ROTATION_NUMBERS = 50_000, 500_000
 
@@ -49,7 +51,8 @@ class ProgressiveState(State):
     steps_here: int = 0  #: steps on this level
     finishes: int = 0  #: times new shapes kept this level from ending
     shapes: Shapes | None = None  #: None for fixed densities
-    rotated: bool = False  #: pairs were checked on this level
+    rotated: bool = False  #: pairs were checked on this level, and no turn helped or turns enough were made
+    turns: int = 0  #: times that turns of pairs helped on this level
     stale: bool = False  #: shapes changed since `relative` was computed
 
 
@@ -172,8 +175,10 @@ class Progressive:
                 state.finishes += 1
                 return
             if not state.rotated and state.n_samples <= ROTATION_SAMPLES:
-                state.rotated = True
-                if self._rotate(problem, state):
+                helped = self._rotate(problem, state)
+                state.turns += helped
+                state.rotated = not helped or state.turns >= MOST_TURNS
+                if helped:
                     return
             if not shapes.allow_fine:
                 shapes.allow_fine = True
@@ -193,7 +198,7 @@ class Progressive:
         state.levels.grow()
         state.gains.clear()
         state.steps_here = 0
-        state.finishes = 0
+        state.finishes = state.turns = 0
         state.rotated = False
         self._evaluate_here(problem, state)
         if state.shapes is not None:  # fitted to fewer samples: new ones come with the first step

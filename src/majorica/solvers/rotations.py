@@ -13,9 +13,10 @@ from majorica.statistics import F64, Statistics
 ANGLES = (np.pi / 8, np.pi / 4, 3 * np.pi / 8)
 #: Pairs are looked at if their clipped squares correlate by this many standard errors.
 SUSPICIOUS = 3.0
-#: Pairs whose angle is known no better than to one over the root of this many radians are looked at as well.
+#: Flat pairs are looked at as well: m samples tell an angle to about one over the root of m times the curvature, and
+#: below this product there may be several optima, a nat or so apart.
 FLAT = 50.0
-#: Nats over all samples that a turn must gain; of a flat pair, whose whole loss is about one nat between best and worst.
+#: Nats over all samples that a turn must gain, and a turn of a flat pair.
 LEAST, LEAST_FLAT = 1.0, 0.1
 #: Pairs that may fail in a row, the most suspicious first, before the rest are taken to be fine.
 PATIENCE = 32
@@ -38,21 +39,25 @@ def suspicious_pairs(Y: F64, limit: int) -> list[tuple[int, int]]:
 
 
 def flat_pairs(statistics: Statistics, limit: int) -> list[tuple[int, int]]:
-    """Pairs of components whose loss hardly changes under rotation, flattest first."""
-    n = statistics.n
-    upper = np.outer(statistics.curvature / n, statistics.power / n)
-    curvature = upper + upper.T - 2  # along the rotation, of the block Hessian
-    first, second = np.nonzero(np.triu(curvature < FLAT / n, 1))
-    order = np.argsort(curvature[first, second], kind="stable")[:limit]
+    """Pairs of components whose loss is nearly flat, or bent downwards, under rotation: at most `limit`, worst first.
+
+    Along a rotation the block Hessian curves by ``E[G_i''] E[y_j^2] +
+    E[G_j''] E[y_i^2] - 2``, zero for two Gaussians.
+    """
+    upper = np.outer(statistics.curvature, statistics.power / statistics.n**2)
+    bend = upper + upper.T - 2
+    first, second = np.nonzero(np.triu(bend < FLAT / statistics.n, 1))
+    order = np.argsort(bend[first, second], kind="stable")[:limit]
     return [(int(first[o]), int(second[o])) for o in order]
 
 
 def rotate_pairs(Z: F64, W: F64, shapes: Shapes, flat: Sequence[tuple[int, int]] = ()) -> int:
     """Try rotations of suspicious and `flat` pairs on the whitened samples `Z` ``(m, k)``.
 
-    Changes `W` and `shapes` in place. Each trial refits both shapes; the best one is kept if the loss falls by
-    more than 1/m, or 0.1/m where it is flat. Gives up after :data:`PATIENCE` pairs that gained nothing.
-    Returns how many pairs were rotated.
+    Each trial refits both shapes; the best one is kept if the loss falls by
+    more than 1/m, or 0.1/m where it is flat. Gives up after :data:`PATIENCE`
+    pairs that gained nothing. Changes `W` and `shapes` in place; returns how
+    many pairs were rotated.
     """
     sources = W @ Z.T
     m = sources.shape[1]
