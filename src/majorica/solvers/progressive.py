@@ -29,9 +29,9 @@ MOST_FINISHES = 3
 #: Nats a component below which a step on a level is not worth its time; where convergence is slow, on the last level
 #: too, as of very long data the statistical floor is far smaller.
 WORTH, WORTH_IF_SLOW = 1e-6, 1e-5
-#: Data of at most this many numbers are solved patiently where adaptive densities converge slowly: between nearly
-#: Gaussian sources the loss is so flat that a third of the floor is most of the angle.
-FEW_NUMBERS = 100_000
+#: Data of at most this many numbers are solved patiently where adaptive densities converge slowly, for so many steps:
+#: between nearly Gaussian sources the loss is so flat that a third of the floor is most of the angle.
+FEW_NUMBERS, PATIENT_STEPS = 100_000, 40
 #: Times that pairs are turned on a level at most: a turn that helped can make another pair worth looking at.
 MOST_TURNS = 4
 #: Rotations of pairs are tried on levels of at most this many samples, and on at most this many numbers of them.
@@ -138,7 +138,7 @@ class Progressive:
             enough = max(self.accuracy * floor, 2 * self._rounding(problem, state), worth)
             return gain < enough or state.steps_here >= LONGEST_LEVEL
         if slow:
-            if self.adaptive and problem.n * problem.p <= FEW_NUMBERS:
+            if self.adaptive and problem.n * problem.p <= FEW_NUMBERS and state.steps_here < PATIENT_STEPS:
                 return gain < self.patient * floor
             return gain < max(self.accuracy * floor, WORTH_IF_SLOW * problem.p)
         return gain < (self.cheap if problem.n < SHORT_FROM else self.fast) * floor
