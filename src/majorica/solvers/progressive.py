@@ -16,7 +16,7 @@ from majorica.problem import Problem
 from majorica.solvers.base import State, StopReason
 from majorica.solvers.levels import SHORT_FROM, Levels
 from majorica.solvers.quasinewton import FLOOR, Memory
-from majorica.solvers.rotations import reset_scales, rotate_pairs
+from majorica.solvers.rotations import flat_pairs, reset_scales, rotate_pairs
 from majorica.solvers.shapes import Shapes
 from majorica.statistics import F64, Statistics, invert, unpack_symmetric
 
@@ -29,6 +29,11 @@ MOST_FINISHES = 3
 #: Nats a component below which a step on a level is not worth its time; where convergence is slow, on the last level
 #: too, as of very long data the statistical floor is far smaller.
 WORTH, WORTH_IF_SLOW = 1e-6, 1e-5
+#: Data of at most this many numbers are solved patiently where adaptive densities converge slowly, for so many steps:
+#: between nearly Gaussian sources the loss is so flat that a third of the floor is most of the angle.
+FEW_NUMBERS, PATIENT_STEPS = 100_000, 40
+#: Times that pairs are turned on a level at most: a turn that helped can make another pair worth looking at.
+MOST_TURNS = 4
 #: Rotations of pairs are tried on levels of at most this many samples, and on at most this many numbers of them.
 ROTATION_SAMPLES, ROTATION_NUMBERS = 50_000, 500_000
 
@@ -46,7 +51,8 @@ class ProgressiveState(State):
     steps_here: int = 0  #: steps on this level
     finishes: int = 0  #: times new shapes kept this level from ending
     shapes: Shapes | None = None  #: None for fixed densities
-    rotated: bool = False  #: pairs were checked on this level
+    rotated: bool = False  #: pairs were checked on this level, and no turn helped or turns enough were made
+    turns: int = 0  #: times that turns of pairs helped on this level
     stale: bool = False  #: shapes changed since `relative` was computed
 
 
@@ -66,6 +72,7 @@ class Progressive:
     adaptive: bool = False
     accuracy: float = 0.3  #: share of the floor that may be left where convergence is slow
     fast: float = 0.03  #: and where it is fast
+    patient: float = 0.01  #: and where it is slow and a pass costs next to nothing
     cheap: float = 1e-3  #: and where it is fast and a pass costs little, so that every start ends in the same place
     first_level_only: bool = False  #: a cheap start for other solvers
 
@@ -131,6 +138,8 @@ class Progressive:
             enough = max(self.accuracy * floor, 2 * self._rounding(problem, state), worth)
             return gain < enough or state.steps_here >= LONGEST_LEVEL
         if slow:
+            if self.adaptive and problem.n * problem.p <= FEW_NUMBERS and state.steps_here < PATIENT_STEPS:
+                return gain < self.patient * floor
             return gain < max(self.accuracy * floor, WORTH_IF_SLOW * problem.p)
         return gain < (self.cheap if problem.n < SHORT_FROM else self.fast) * floor
 
@@ -166,8 +175,10 @@ class Progressive:
                 state.finishes += 1
                 return
             if not state.rotated and state.n_samples <= ROTATION_SAMPLES:
-                state.rotated = True
-                if self._rotate(problem, state):
+                helped = self._rotate(problem, state)
+                state.turns += helped
+                state.rotated = not helped or state.turns >= MOST_TURNS
+                if helped:
                     return
             if not shapes.allow_fine:
                 shapes.allow_fine = True
@@ -187,7 +198,7 @@ class Progressive:
         state.levels.grow()
         state.gains.clear()
         state.steps_here = 0
-        state.finishes = 0
+        state.finishes = state.turns = 0
         state.rotated = False
         self._evaluate_here(problem, state)
         if state.shapes is not None:  # fitted to fewer samples: new ones come with the first step
@@ -270,7 +281,9 @@ class Progressive:
         assert state.shapes is not None
         Z = state.levels.whitened(problem, max(1, ROTATION_NUMBERS // problem.p))
         W, shapes = state.W.copy(), copy.deepcopy(state.shapes)
-        if not reset_scales(Z, W, shapes) + rotate_pairs(Z, W, shapes):
+        assert state.statistics is not None
+        flat = flat_pairs(state.statistics, limit=2 * problem.p)
+        if not reset_scales(Z, W, shapes) + rotate_pairs(Z, W, shapes, flat):
             return False
         old, state.densities = state.densities, shapes.densities()
         new = self._evaluate(problem, state, W)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from majorica.kernels import shapes as kernels
 from majorica.solvers.shapes import Shapes
-from majorica.statistics import F64
+from majorica.statistics import F64, Statistics
 
 ANGLES = (np.pi / 8, np.pi / 4, 3 * np.pi / 8)
 #: Pairs are looked at if their clipped squares correlate by this many standard errors.
 SUSPICIOUS = 3.0
+#: Flat pairs are looked at as well: m samples tell an angle to about one over the root of m times the curvature, and
+#: below this product there may be several optima, a nat or so apart.
+FLAT = 50.0
+#: Nats over all samples that a turn must gain, and a turn of a flat pair.
+LEAST, LEAST_FLAT = 1.0, 0.1
 #: Pairs that may fail in a row, the most suspicious first, before the rest are taken to be fine.
 PATIENCE = 32
 
@@ -31,21 +38,36 @@ def suspicious_pairs(Y: F64, limit: int) -> list[tuple[int, int]]:
     return [(int(first[o]), int(second[o])) for o in order]
 
 
-def rotate_pairs(Z: F64, W: F64, shapes: Shapes) -> int:
-    """Try rotations of suspicious pairs on the whitened samples `Z` ``(m, k)``; changes `W` and `shapes` in place.
+def flat_pairs(statistics: Statistics, limit: int) -> list[tuple[int, int]]:
+    """Pairs of components whose loss is nearly flat, or bent downwards, under rotation: at most `limit`, worst first.
+
+    Along a rotation the block Hessian curves by ``E[G_i''] E[y_j^2] +
+    E[G_j''] E[y_i^2] - 2``, zero for two Gaussians.
+    """
+    upper = np.outer(statistics.curvature, statistics.power / statistics.n**2)
+    bend = upper + upper.T - 2
+    first, second = np.nonzero(np.triu(bend < FLAT / statistics.n, 1))
+    order = np.argsort(bend[first, second], kind="stable")[:limit]
+    return [(int(first[o]), int(second[o])) for o in order]
+
+
+def rotate_pairs(Z: F64, W: F64, shapes: Shapes, flat: Sequence[tuple[int, int]] = ()) -> int:
+    """Try rotations of suspicious and `flat` pairs on the whitened samples `Z` ``(m, k)``.
 
     Each trial refits both shapes; the best one is kept if the loss falls by
-    more than 1/m. Gives up after :data:`PATIENCE` pairs that gained nothing.
-    Returns how many pairs were rotated.
+    more than 1/m, or 0.1/m where it is flat. Gives up after :data:`PATIENCE`
+    pairs that gained nothing. Changes `W` and `shapes` in place; returns how
+    many pairs were rotated.
     """
     sources = W @ Z.T
     m = sources.shape[1]
     rotated = failed = 0
-    for i, j in suspicious_pairs(sources, limit=2 * len(W)):
+    least = dict.fromkeys(suspicious_pairs(sources, limit=2 * len(W)), LEAST) | dict.fromkeys(flat, LEAST_FLAT)
+    for (i, j), nats in least.items():
         if failed == PATIENCE:
             break
         before = _loss(sources[i], shapes, i) + _loss(sources[j], shapes, j)
-        best, found = before - 1.0 / m, None
+        best, found = before - nats / m, None
         pair = sources[[i, j]]
         deviation = np.sqrt(np.einsum("it,it->i", pair, pair) / m)
         for angle in ANGLES:
