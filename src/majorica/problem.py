@@ -108,10 +108,15 @@ class Problem:
         ready = isinstance(array, np.ndarray) and array.flags.c_contiguous and array.dtype == self.source.dtype
         return array if ready else None
 
-    def read(self, block: Block) -> Array:
-        """Whitened samples of one block ``(b, k)``, in the source's precision."""
+    def raw(self, block: Block) -> Array:
+        """Samples of one block ``(b, f)`` as they are, by the engine's own way if it has one."""
         own = getattr(self.engine, "read", None)
         X: Array = read_block(self.source, block) if own is None else own(self.source, block)
+        return X
+
+    def read(self, block: Block) -> Array:
+        """Whitened samples of one block ``(b, k)``, in the source's precision."""
+        X = self.raw(block)
         return (X - self.whitening.mean.astype(X.dtype)) @ self.whitening.matrix.T.astype(X.dtype)
 
     def subset(self, units: npt.NDArray[np.intp], unit: int) -> list[Block]:

@@ -14,6 +14,7 @@ from majorica.densities.base import Density
 from majorica.densities.table import Densities
 from majorica.kernels.compiled import whiten
 from majorica.problem import Problem, pass_block_length
+from majorica.solvers.held import Held
 from majorica.sources.array import ArraySource
 from majorica.sources.base import Block, read_block, split_blocks
 from majorica.statistics import F64, Moments, Statistics
@@ -43,9 +44,10 @@ class Levels:
 
     def __post_init__(self) -> None:
         self._kept: Problem | None = None  # this level as a problem of its own; not part of the state
+        self._held: Held | None = None  # its samples, white, if they are one block
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_kept": None}
+        return {**self.__dict__, "_kept": None, "_held": None}
 
     @classmethod
     def start(cls, n: int, p: int, rng: np.random.Generator) -> Levels:
@@ -65,7 +67,7 @@ class Levels:
         self.size = min(len(self.order), self.size * GROWTH)
         if 2 * self.size > len(self.order):
             self.size = len(self.order)
-        self._kept = None
+        self._kept = self._held = None
 
     def blocks(self, problem: Problem) -> list[Block]:
         """Blocks of this level, in the order of the samples."""
@@ -76,6 +78,14 @@ class Levels:
     def statistics(self, problem: Problem, W: F64, densities: Densities) -> Statistics:
         """Loss, gradient and Hessian entries over this level."""
         return self._problem(problem).statistics(W, densities)
+
+    def held(self, problem: Problem, densities: Densities) -> Held | None:
+        """The level's white samples if they are one block and compiled kernels pass over it; else None."""
+        if self._held is None and densities.compiled and problem.backend != "reference":
+            level = self._problem(problem)
+            if len(level.blocks) == 1:
+                self._held = Held.of(level)
+        return self._held
 
     def row_moments(self, problem: Problem, w: F64, density: Density) -> Moments:
         """The surrogate's statistics for one row over this level."""

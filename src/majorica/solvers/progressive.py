@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,8 +13,9 @@ from majorica.kernels import newton
 from majorica.kernels.reference import minimise_row
 from majorica.problem import Problem
 from majorica.solvers.base import State, StopReason
+from majorica.solvers.held import TRIES, Evaluation, evaluation, shortened
 from majorica.solvers.levels import SHORT_FROM, Levels
-from majorica.solvers.quasinewton import FLOOR, Memory
+from majorica.solvers.quasinewton import Memory
 from majorica.solvers.rotations import reset_scales, rotate_pairs
 from majorica.solvers.shapes import Shapes
 from majorica.statistics import F64, Statistics, invert, unpack_symmetric
@@ -196,9 +196,13 @@ class Progressive:
     # -------------------------------------------------------------- evaluation
 
     def _evaluate(self, problem: Problem, state: ProgressiveState, W: F64) -> Evaluation:
-        statistics = state.levels.statistics(problem, W, state.densities)
-        state.passes += statistics.n / problem.n
-        return evaluation(W, statistics, state.densities)
+        held = state.levels.held(problem, state.densities)
+        if held is None:
+            new = evaluation(W, state.levels.statistics(problem, W, state.densities), state.densities)
+        else:
+            new = held.evaluate(W, state.densities)
+        state.passes += new.statistics.n / problem.n
+        return new
 
     def _evaluate_here(self, problem: Problem, state: ProgressiveState) -> None:
         self._accept(state, self._evaluate(problem, state, state.W))
@@ -217,21 +221,35 @@ class Progressive:
             return False
         length = min(1.0, LONGEST_STEP / newton.spectral_norm(direction, 4))
         below = state.loss - self._rounding(problem, state)
-        for _ in range(10):
-            W = state.W + length * (direction @ state.W)
-            new = self._evaluate(problem, state, W)
+        found = self._search(problem, state, direction, length, slope, below)
+        if found is None:
+            return False
+        length, new = found
+        before, stale = state.relative, state.stale
+        self._accept(state, new)
+        if not stale:
+            state.memory.add(length * direction, state.relative - before)
+        if state.shapes is not None:
+            state.shapes.since += 1
+        return True
+
+    def _search(
+        self, problem: Problem, state: ProgressiveState, direction: F64, length: float, slope: float, below: float
+    ) -> tuple[float, Evaluation] | None:
+        """The first of ten ever shorter steps along `direction` whose loss is under `below`, and its length."""
+        held = state.levels.held(problem, state.densities)
+        if held is not None:
+            end = held.search(
+                state.W, direction, length, state.densities, known=state.loss, slope=slope, below=below
+            )
+            state.passes += end.tries * held.n / problem.n
+            return (end.length, end.last) if end.found else None
+        for _ in range(TRIES):
+            new = self._evaluate(problem, state, state.W + length * (direction @ state.W))
             if new.loss < below:
-                before, stale = state.relative, state.stale
-                self._accept(state, new)
-                if not stale:
-                    state.memory.add(length * direction, state.relative - before)
-                if state.shapes is not None:
-                    state.shapes.since += 1
-                return True
-            rise = new.loss - state.loss - length * slope
-            best = -slope * length * length / (2 * rise) if np.isfinite(rise) and rise > 0 else 0.5 * length
-            length = float(np.clip(best, 0.1 * length, 0.5 * length))
-        return False
+                return length, new
+            length = shortened(length, new.loss - state.loss - length * slope, slope)
+        return None
 
     def _least(self, problem: Problem, state: ProgressiveState) -> float:
         """What a component must gain to get a new shape."""
@@ -297,25 +315,6 @@ class Progressive:
             return False
         self._accept(state, new)
         return True
-
-
-class Evaluation(NamedTuple):
-    """What a pass at `W` says."""
-
-    W: F64
-    loss: float
-    statistics: Statistics
-    relative: F64  #: relative gradient
-    upper: F64  #: block Hessian
-    largest: float  #: entry of the relative gradient
-
-
-def evaluation(W: F64, statistics: Statistics, densities: Densities) -> Evaluation:
-    """Loss, gradient and block Hessian from a pass's sums."""
-    relative, upper, s = np.empty_like(W), np.empty_like(W), statistics
-    sums = (s.loss, s.gradient, s.curvature, s.power, s.diagonal)
-    loss, largest = newton.digest(W, s.n, *sums, densities.log_normalisers, FLOOR, relative, upper)
-    return Evaluation(W, loss, statistics, relative, upper, largest)
 
 
 def sizes_of_terms(statistics: Statistics, densities: Densities) -> F64:

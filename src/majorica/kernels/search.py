@@ -1,0 +1,117 @@
+"""A line search over one block of white samples in one call, compiled: small problems pay for calls, not for samples.
+
+Twins in plain NumPy: ``reference.statistics``, and :func:`majorica.solvers.held.search_reference` for the search.
+"""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+from majorica.densities.base import PIECEWISE
+from majorica.kernels.elementwise import FAST, piecewise_row, statistics_row
+from majorica.kernels.newton import digest
+
+#: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
+INLINED_DIGEST = "1ad51b6e4ccb2228"
+#: Up to this many components a loop over rows is faster than a call of BLAS.
+FEW = 6
+
+
+@nb.njit(nogil=True, cache=True, fastmath=FAST)
+def _unmix(W, Z, start, Y):
+    """Fill `Y` (p, m) with ``W Z`` for the samples from `start` on; few components."""
+    m = Y.shape[1]
+    for i in range(Y.shape[0]):
+        row, first, w = Y[i], Z[0, start : start + m], W[i, 0]
+        for t in range(m):
+            row[t] = w * first[t]
+        for j in range(1, Z.shape[0]):
+            other, w = Z[j, start : start + m], W[i, j]
+            for t in range(m):
+                row[t] += w * other[t]
+
+
+@nb.njit(nogil=True, cache=True)
+def _evaluate(Z, W, codes, shapes, log_normalisers, floor, tile, work, sums, ramps, reaches, gradient, relative, upper):
+    """Sums over all samples as ``_statistics`` of the compiled kernels makes them, and what ``digest`` says of them."""
+    p, n = Z.shape
+    own, product = W.astype(Z.dtype), np.empty((p, p), Z.dtype)
+    sums[:] = 0.0
+    ramps[:] = 0.0
+    reaches[:] = 0.0
+    gradient[:] = 0.0
+    for start in range(0, n, tile):
+        m = min(tile, n - start)
+        Y = work[: m * p].reshape(p, m)
+        score = work[m * p : 2 * m * p].reshape(p, m)
+        if p <= FEW:
+            _unmix(own, Z, start, Y)
+        else:
+            for i in range(p):
+                source, target = Z[i, start : start + m], score[i]
+                for t in range(m):
+                    target[t] = source[t]
+            np.dot(own, score, Y)
+        for i in range(p):
+            if codes[i] == PIECEWISE:
+                row = piecewise_row(Y[i], score[i], shapes[i], ramps[i], reaches[i])
+            else:
+                row = statistics_row(Y[i], score[i], codes[i], shapes[i])
+            sums[0, i] += row[0]
+            sums[1, i] += row[1]
+            sums[2, i] += row[2]
+            sums[3, i] += row[3]
+        np.dot(score, Y.T, product)
+        gradient += product
+    return digest(W, n, sums[0], gradient, sums[1], sums[2], sums[3], log_normalisers, floor, relative, upper)
+
+
+@nb.njit(nogil=True, cache=True)
+def search(
+    Z,
+    origin,
+    direction,
+    length,
+    known,
+    slope,
+    below,
+    tries,
+    codes,
+    shapes,
+    log_normalisers,
+    floor,
+    tile,
+    work,
+    W,
+    sums,
+    ramps,
+    reaches,
+    gradient,
+    relative,
+    upper,
+):
+    """Shorten the step from `origin` along `direction` until the loss is under `below`, `tries` times at most.
+
+    Returns the evaluations made, the step's length, whether the loss of the
+    last one is low enough, that loss and the largest entry of the relative
+    gradient. `W` (p, p), the statistics and the derivatives are those of the
+    last evaluation; `sums` (4, p) are loss, curvature, power and diagonal.
+    """
+    move = np.dot(direction, origin)
+    loss, largest = np.inf, np.inf
+    for k in range(tries):
+        for i in range(W.shape[0]):
+            for j in range(W.shape[1]):
+                W[i, j] = origin[i, j] + length * move[i, j]
+        loss, largest = _evaluate(
+            Z, W, codes, shapes, log_normalisers, floor, tile, work, sums, ramps, reaches, gradient, relative, upper
+        )
+        if loss < below:
+            return k + 1, length, True, loss, largest
+        rise = loss - known - length * slope
+        best = 0.5 * length
+        if np.isfinite(rise) and rise > 0:
+            best = -slope * length * length / (2 * rise)
+        length = min(max(best, 0.1 * length), 0.5 * length)
+    return tries, length, False, loss, largest
