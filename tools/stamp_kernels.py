@@ -20,6 +20,7 @@ INLINED = {
     "kernels/minibatch.py": ["kernels/elementwise.py", "kernels/compiled.py"],
     "kernels/search.py": ["kernels/elementwise.py", "kernels/newton.py"],
     "kernels/shapes.py": ["kernels/elementwise.py"],
+    "kernels/scales.py": ["kernels/elementwise.py", "kernels/shapes.py"],
 }
 PATTERN = re.compile(r'^INLINED_DIGEST = "(\w*)"$', re.MULTILINE)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,6 +15,7 @@ from majorica.solvers.base import State, StopReason
 from majorica.solvers.held import TRIES, Evaluation, evaluation, shortened
 from majorica.solvers.levels import SHORT_FROM, Levels
 from majorica.solvers.quasinewton import Memory
+from majorica.solvers.ridges import settle_scales
 from majorica.solvers.rotations import reset_scales, rotate_pairs
 from majorica.solvers.shapes import Shapes
 from majorica.statistics import F64, Statistics, invert, unpack_symmetric
@@ -162,7 +162,7 @@ class Progressive:
             shapes.allow_fine = True
         elif shapes is not None:
             again = state.finishes < MOST_FINISHES or self._thorough(state)
-            if shapes.since and again and self._refit(problem, state):
+            if shapes.since and again and self._refit(problem, state, settle=self._thorough(state)):
                 state.finishes += 1
                 return
             if not state.rotated and state.n_samples <= ROTATION_SAMPLES:
@@ -270,8 +270,8 @@ class Progressive:
             state.loss, state.relative, state.stale = new.loss, new.relative, True
         return float(gains.sum())
 
-    def _refit(self, problem: Problem, state: ProgressiveState) -> bool:
-        """Refit the shapes and look again; False if what that gained is below the floor."""
+    def _refit(self, problem: Problem, state: ProgressiveState, *, settle: bool = False) -> bool:
+        """Refit the shapes, to `settle` with the scales, and look again; False if what that gained is below the floor."""
         enough = self.accuracy * self._floor(problem, state)
         if not self._thorough(state):
             enough = max(enough, 0.5 * problem.p / state.n_samples)
@@ -280,23 +280,42 @@ class Progressive:
         if gain <= enough and not (promised and state.stale):
             return False
         state.memory.clear()
-        self._evaluate_here(problem, state)
+        if not (settle and self._settle(problem, state, enough / problem.p)):
+            self._evaluate_here(problem, state)
+        return True
+
+    def _settle(self, problem: Problem, state: ProgressiveState, enough: float) -> bool:
+        """Move each source's scale and shape together to where neither gains, if that lowers the loss."""
+        assert state.shapes is not None
+        assert state.statistics is not None
+        held = state.levels.held(problem, state.densities)
+        if held is None:
+            return False
+        W, shapes = state.W.copy(), state.shapes.copy()
+        if not settle_scales(held.Z, W, shapes, state.statistics, enough):
+            return False
+        return self._try(problem, state, W, shapes)
+
+    def _try(self, problem: Problem, state: ProgressiveState, W: F64, shapes: Shapes) -> bool:
+        """Go to `W` with these shapes if that lowers the loss of the samples in play."""
+        old, state.densities = state.densities, shapes.densities()
+        new = self._evaluate(problem, state, W)
+        if not new.loss < state.loss - self._rounding(problem, state):
+            state.densities = old
+            return False
+        state.shapes = shapes
+        self._accept(state, new)
         return True
 
     def _rotate(self, problem: Problem, state: ProgressiveState) -> bool:
         """Reset rows of odd scale and rotate pairs that look dependent, where that lowers the loss of the level."""
         assert state.shapes is not None
         Z = state.levels.whitened(problem, max(1, ROTATION_NUMBERS // problem.p))
-        W, shapes = state.W.copy(), copy.deepcopy(state.shapes)
+        W, shapes = state.W.copy(), state.shapes.copy()
         if not reset_scales(Z, W, shapes) + rotate_pairs(Z, W, shapes):
             return False
-        old, state.densities = state.densities, shapes.densities()
-        new = self._evaluate(problem, state, W)
-        if not new.loss < state.loss - self._rounding(problem, state):  # a gain of the samples tried alone
-            state.densities = old
+        if not self._try(problem, state, W, shapes):  # a gain of the samples tried alone
             return False
-        state.shapes = shapes
-        self._accept(state, new)
         state.memory.clear()
         state.gains.clear()
         shapes.wait = 1

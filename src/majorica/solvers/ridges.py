@@ -1,0 +1,33 @@
+"""Along the ridge of scale and shape: each source's scale is searched with its best shape at every point."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from majorica.kernels import scales as kernels
+from majorica.kernels import shapes as fits
+from majorica.solvers.shapes import Shapes
+from majorica.statistics import F64, Statistics
+
+
+def settle_scales(Z: npt.NDArray[np.floating], W: F64, shapes: Shapes, statistics: Statistics, enough: float) -> int:
+    """Move scale and shape of the sources of the white samples `Z` ``(p, n)`` to the minimum near by.
+
+    Changes rows of `W` and `shapes` in place, and only where the loss falls
+    by more than `enough`; `statistics` are those at `W`. Returns how many
+    rows changed.
+    """
+    n, changed = statistics.n, 0
+    slopes = np.diag(statistics.gradient) / n - 1.0
+    curvatures = np.maximum(statistics.diagonal / n + 1.0, 1.0)
+    for i in np.flatnonzero(slopes**2 / curvatures > 0.1 * enough).tolist():
+        y = (W[i].astype(Z.dtype) @ Z).astype(np.float64, copy=False)
+        known = shapes.slopes[i] @ fits.sample_means(y) + shapes.log_normalisers[i]
+        own = (shapes.slopes[i], bool(shapes.fine[i]), shapes.allow_fine)
+        scale, k, log_normaliser, fine, loss = kernels.settle_scale(y, *own, curvatures[i], 0.1 * enough)
+        if loss < known - enough:
+            W[i] *= scale
+            shapes.slopes[i], shapes.log_normalisers[i], shapes.fine[i] = k, log_normaliser, fine
+            changed += 1
+    return changed
