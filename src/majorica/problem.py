@@ -22,7 +22,7 @@ Array = npt.NDArray[np.floating]
 
 def pass_block_length(n_features: int) -> int:
     """Samples a block: about 2 MB, so that a block costs far more than handing it out."""
-    return int(2 ** np.clip(np.floor(np.log2(2**18 / max(n_features, 1))), 8, 15))
+    return 1 << min(max((2**18 // max(n_features, 1)).bit_length() - 1, 8), 15)
 
 
 def _statistics(X: Array, mean: F64, B: F64, densities: Densities, backend: Backend) -> Statistics:

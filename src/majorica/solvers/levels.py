@@ -22,6 +22,8 @@ from majorica.whitening import Whitening
 
 #: Each level has this many times the samples of the last.
 GROWTH = 4
+#: Of this many numbers a pass costs less than a level of its own.
+FEW_NUMBERS = 2**16
 #: A level's samples are kept in memory up to this many bytes, and this share of the data.
 KEPT_BYTES, KEPT_SHARE = 32 * 2**20, 0.13
 #: Of data of this many samples or more, levels are kept whitened and in float32: their steps cost half.
@@ -93,6 +95,9 @@ class Levels:
 
     def whitened(self, problem: Problem, most: int) -> F64:
         """Whitened samples of this level, float64: all, or every second, third ... so that they are at most `most`."""
+        if self._held is not None:
+            every = -(-self._held.n // most)
+            return self._held.Z.T[::every].astype(np.float64, copy=False)
         level = self._problem(problem)
         every = -(-level.samples_in(level.blocks) // most)
         lengths = [-(-level.samples_in([block]) // every) for block in level.blocks]
@@ -152,10 +157,10 @@ def even_blocks(m: int, p: int) -> list[Block]:
 
 def smallest_level(n: int, p: int) -> tuple[int, int]:
     """Samples a unit, and samples of the first level before they are rounded up to whole units."""
-    unit = int(min(n, 2 ** np.clip(np.ceil(np.log2(max(n, 1) / 2**15)), 5, 12)))
+    unit = min(n, 1 << min(max((max(n - 1, 0) >> 15).bit_length(), 5), 12))
     least = max(1000, 20 * p, 8 * unit)
     size = n
-    while size // GROWTH >= least:
+    while size * p > FEW_NUMBERS and size // GROWTH >= least:
         size //= GROWTH
     return unit, size
 

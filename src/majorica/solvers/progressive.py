@@ -16,7 +16,7 @@ from majorica.solvers.held import TRIES, Evaluation, evaluation, shortened
 from majorica.solvers.levels import SHORT_FROM, Levels
 from majorica.solvers.quasinewton import Memory
 from majorica.solvers.ridges import settle_scales
-from majorica.solvers.rotations import reset_scales, rotate_pairs
+from majorica.solvers.rotations import escape
 from majorica.solvers.shapes import Shapes
 from majorica.statistics import F64, Statistics, invert, unpack_symmetric
 
@@ -312,7 +312,7 @@ class Progressive:
         assert state.shapes is not None
         Z = state.levels.whitened(problem, max(1, ROTATION_NUMBERS // problem.p))
         W, shapes = state.W.copy(), state.shapes.copy()
-        if not reset_scales(Z, W, shapes) + rotate_pairs(Z, W, shapes):
+        if not escape(Z, W, shapes):
             return False
         if not self._try(problem, state, W, shapes):  # a gain of the samples tried alone
             return False
