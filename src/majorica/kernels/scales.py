@@ -17,7 +17,7 @@ from majorica.kernels.elementwise import FAST
 from majorica.kernels.shapes import FIT_TOLERANCE, best_shape
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "86fe6901592cc00c"
+INLINED_DIGEST = "d67f5938e60f6435"
 #: Longest step, and longest way, of the logarithm of a scale.
 LONGEST_STEP, LONGEST_WAY = 0.05, 0.7
 _D1, _D2, _D3, _D4 = (float(knot) for knot in KNOTS)

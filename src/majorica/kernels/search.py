@@ -13,7 +13,7 @@ from majorica.kernels.elementwise import FAST, piecewise_row, statistics_row
 from majorica.kernels.newton import digest
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "2b076a78c6636941"
+INLINED_DIGEST = "3b6120dea418c73e"
 #: Up to this many components a loop over rows is faster than a call of BLAS.
 FEW = 6
 

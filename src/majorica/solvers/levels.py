@@ -52,11 +52,11 @@ class Levels:
         return {**self.__dict__, "_kept": None, "_held": None}
 
     @classmethod
-    def start(cls, n: int, p: int, rng: np.random.Generator) -> Levels:
-        """The smallest level: n / 4^k, at least 1000 samples and 20 a component."""
+    def start(cls, n: int, p: int, rng: np.random.Generator, *, few: int = 0) -> Levels:
+        """The smallest level: n / 4^k, at least 1000 samples and 20 a component; all of up to `few` numbers."""
         unit, size = smallest_level(n, p)
         units = -(-n // unit)
-        whole = size == n
+        whole = size == n or n * p <= few
         return cls(np.arange(units) if whole else rng.permutation(units), unit, units if whole else -(-size // unit))
 
     @property
@@ -160,7 +160,7 @@ def smallest_level(n: int, p: int) -> tuple[int, int]:
     unit = min(n, 1 << min(max((max(n - 1, 0) >> 15).bit_length(), 5), 12))
     least = max(1000, 20 * p, 8 * unit)
     size = n
-    while size * p > FEW_NUMBERS and size // GROWTH >= least:
+    while size // GROWTH >= least:
         size //= GROWTH
     return unit, size
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +14,7 @@ from majorica.kernels.reference import minimise_row
 from majorica.problem import Problem
 from majorica.solvers.base import State, StopReason
 from majorica.solvers.held import TRIES, Evaluation, evaluation, shortened
-from majorica.solvers.levels import SHORT_FROM, Levels
+from majorica.solvers.levels import FEW_NUMBERS, SHORT_FROM, Levels
 from majorica.solvers.quasinewton import Memory
 from majorica.solvers.ridges import settle_scales
 from majorica.solvers.rotations import escape
@@ -65,8 +66,10 @@ class Progressive:
     tol: float | None = None
     adaptive: bool = False
     accuracy: float = 0.3  #: share of the floor that may be left where convergence is slow
+    patient: float = 0.1  #: and where there is one level only, without the steps of others before it
     fast: float = 0.03  #: and where it is fast
     cheap: float = 1e-3  #: and where it is fast and a pass costs little, so that every start ends in the same place
+    few: int = FEW_NUMBERS  #: numbers of data that get one level only
     first_level_only: bool = False  #: a cheap start for other solvers
 
     def init(self, problem: Problem, W: F64, densities: Densities, rng: np.random.Generator) -> ProgressiveState:
@@ -75,7 +78,7 @@ class Progressive:
         state = ProgressiveState(
             W=W.copy(),
             densities=densities,
-            levels=Levels.start(problem.n, p, rng),
+            levels=Levels.start(problem.n, p, rng, few=0 if self.first_level_only else self.few),
             upper=np.empty((p, p)),
             memory=Memory.of_size(p),
         )
@@ -131,7 +134,8 @@ class Progressive:
             enough = max(self.accuracy * floor, 2 * self._rounding(problem, state), worth)
             return gain < enough or state.steps_here >= LONGEST_LEVEL
         if slow:
-            return gain < max(self.accuracy * floor, WORTH_IF_SLOW * problem.p)
+            share = self.patient if problem.n * problem.p <= self.few else self.accuracy
+            return gain < max(share * floor, WORTH_IF_SLOW * problem.p)
         return gain < (self.cheap if problem.n < SHORT_FROM else self.fast) * floor
 
     def _settled(self, state: ProgressiveState) -> bool:
@@ -144,7 +148,7 @@ class Progressive:
 
     def _floor(self, problem: Problem, state: ProgressiveState) -> float:
         """The statistical floor of the loss, p^2 / (2 n), less on smaller levels, which are solved more tightly."""
-        return float(np.sqrt(state.n_samples / problem.n) * problem.p**2 / (2 * problem.n))
+        return math.sqrt(state.n_samples / problem.n) * problem.p**2 / (2 * problem.n)
 
     def _rounding(self, problem: Problem, state: ProgressiveState) -> float:
         """What the loss must fall by for it not to be rounding."""
@@ -263,12 +267,12 @@ class Progressive:
         """
         assert state.shapes is not None
         assert state.statistics is not None
-        gains = state.shapes.refit(state.statistics, least)
-        if gains.any():
+        gain = float(state.shapes.refit(state.statistics, least).sum())
+        if gain > 0:
             state.densities = state.shapes.densities()
-            new = evaluation(state.W, state.statistics, state.densities)
-            state.loss, state.relative, state.stale = new.loss, new.relative, True
-        return float(gains.sum())
+            diagonal = state.statistics.gradient.diagonal() / state.n_samples - 1.0
+            state.loss, state.relative, state.stale = state.loss - gain, with_diagonal(state.relative, diagonal), True
+        return gain
 
     def _refit(self, problem: Problem, state: ProgressiveState, *, settle: bool = False) -> bool:
         """Refit the shapes, to `settle` with the scales, and look again; False if what that gained is below the floor."""
@@ -334,6 +338,13 @@ class Progressive:
             return False
         self._accept(state, new)
         return True
+
+
+def with_diagonal(matrix: F64, diagonal: F64) -> F64:
+    """A copy of a square `matrix` with another `diagonal`."""
+    out = matrix.copy()
+    out.ravel()[:: len(out) + 1] = diagonal
+    return out
 
 
 def sizes_of_terms(statistics: Statistics, densities: Densities) -> F64:
