@@ -1,6 +1,7 @@
 """A line search over one block of white samples in one call, compiled: small problems pay for calls, not for samples.
 
-Twins in plain NumPy: ``reference.statistics``, and :func:`majorica.solvers.held.search_reference` for the search.
+Twins in plain NumPy: ``reference.statistics`` for a pass, and for the search that of the progressive solver over
+problems of several blocks.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import numpy as np
 
 from majorica.densities.base import PIECEWISE
 from majorica.kernels.elementwise import FAST, piecewise_row, statistics_row
-from majorica.kernels.newton import digest
+from majorica.kernels.newton import digest, spectral_norm
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
 INLINED_DIGEST = "3b6120dea418c73e"
@@ -72,15 +73,19 @@ def search(
     Z,
     origin,
     direction,
-    length,
+    before,
+    longest,
     known,
-    slope,
     below,
     tries,
+    floor,
+    steps,
+    changes,
+    count,
+    newest,
     codes,
     shapes,
     log_normalisers,
-    floor,
     tile,
     work,
     W,
@@ -93,25 +98,51 @@ def search(
 ):
     """Shorten the step from `origin` along `direction` until the loss is under `below`, `tries` times at most.
 
-    Returns the evaluations made, the step's length, whether the loss of the
-    last one is low enough, that loss and the largest entry of the relative
-    gradient. `W` (p, p), the statistics and the derivatives are those of the
-    last evaluation; `sums` (4, p) are loss, curvature, power and diagonal.
+    `before` is the relative gradient at `origin` and `known` the loss there;
+    the first step is at most `longest` in spectral norm. A step that is taken
+    goes to the memory of pairs, as ``Memory.add`` puts it there, unless
+    `newest` is below -1. With no `tries` evaluates at `origin`.
+
+    Returns the evaluations made, whether the loss of the last one is low
+    enough, that loss, the largest entry of the relative gradient, and `count`
+    and `newest` of the memory. `W` (p, p), the statistics and the derivatives
+    are those of the last evaluation; `sums` (4, p) are loss, curvature, power
+    and diagonal.
     """
-    move = np.dot(direction, origin)
-    loss, largest = np.inf, np.inf
-    for k in range(tries):
+    made, found, loss, largest = 0, False, np.inf, np.inf
+    length, slope, move = 0.0, 0.0, origin
+    if tries > 0:
+        slope = np.dot(direction.ravel(), before.ravel())
+        if not slope < 0:
+            return made, found, loss, largest, count, newest
+        length = min(1.0, longest / spectral_norm(direction, 4))
+        move = np.dot(direction, origin)
+    while made < max(tries, 1) and not found:
         for i in range(W.shape[0]):
             for j in range(W.shape[1]):
-                W[i, j] = origin[i, j] + length * move[i, j]
+                W[i, j] = origin[i, j] + length * move[i, j] if tries > 0 else origin[i, j]
         loss, largest = _evaluate(
             Z, W, codes, shapes, log_normalisers, floor, tile, work, sums, ramps, reaches, gradient, relative, upper
         )
-        if loss < below:
-            return k + 1, length, True, loss, largest
-        rise = loss - known - length * slope
-        best = 0.5 * length
-        if np.isfinite(rise) and rise > 0:
-            best = -slope * length * length / (2 * rise)
-        length = min(max(best, 0.1 * length), 0.5 * length)
-    return tries, length, False, loss, largest
+        made += 1
+        found = loss < below
+        if not found:
+            rise, best = loss - known - length * slope, 0.5 * length
+            if np.isfinite(rise) and rise > 0:
+                best = -slope * length * length / (2 * rise)
+            length = min(max(best, 0.1 * length), 0.5 * length)
+    if found and newest >= -1:
+        curvature, size = 0.0, 0.0
+        for i in range(W.shape[0]):
+            for j in range(W.shape[1]):
+                step = length * direction[i, j]
+                curvature += step * (relative[i, j] - before[i, j])
+                size += step * step
+        if curvature > 1e-2 * floor * size:
+            newest = (newest + 1) % steps.shape[0]
+            count = min(count + 1, steps.shape[0])
+            for i in range(W.shape[0]):
+                for j in range(W.shape[1]):
+                    steps[newest, i, j] = length * direction[i, j]
+                    changes[newest, i, j] = relative[i, j] - before[i, j]
+    return made, found, loss, largest, count, newest

@@ -14,11 +14,15 @@ from majorica.kernels.compiled import tile_length
 from majorica.kernels.scratch import workspace
 from majorica.kernels.search import search
 from majorica.problem import Problem
-from majorica.solvers.quasinewton import FLOOR
+from majorica.solvers.quasinewton import FLOOR, Memory
 from majorica.statistics import F64, Statistics
 
 #: Steps along one direction, each shorter than the last, before the search gives up.
 TRIES = 10
+#: Largest relative step, in spectral norm: keeps I + step invertible, so log|det W| never jumps sign.
+LONGEST_STEP = 0.5
+#: Tells the search that there is no memory to add to.
+NO_MEMORY = -2
 
 
 class Evaluation(NamedTuple):
@@ -38,15 +42,6 @@ def evaluation(W: F64, statistics: Statistics, densities: Densities) -> Evaluati
     sums = (s.loss, s.gradient, s.curvature, s.power, s.diagonal)
     loss, largest = newton.digest(W, s.n, *sums, densities.log_normalisers, FLOOR, relative, upper)
     return Evaluation(W, loss, statistics, relative, upper, largest)
-
-
-class Search(NamedTuple):
-    """How a line search ended."""
-
-    tries: int  #: passes made
-    length: float  #: of the last step tried
-    found: bool  #: whether it lowered the loss enough
-    last: Evaluation  #: at its end
 
 
 @dataclass(frozen=True)
@@ -70,55 +65,56 @@ class Held:
 
     def evaluate(self, W: F64, densities: Densities) -> Evaluation:
         """One pass at `W`."""
-        return self.search(W, np.zeros_like(W), 0.0, densities, tries=1).last
+        return self._run(W, W, W, 0.0, np.inf, 0, densities, (W[None], W[None], 0, NO_MEMORY))[2]
 
     def search(
         self,
         W: F64,
         direction: F64,
-        length: float,
         densities: Densities,
         *,
-        known: float = 0.0,
-        slope: float = 0.0,
-        below: float = np.inf,
-        tries: int = TRIES,
-    ) -> Search:
-        """The first step along `direction` that brings the loss under `below`, or the last one tried.
+        relative: F64,
+        known: float,
+        below: float,
+        memory: Memory | None,
+    ) -> tuple[int, Evaluation | None]:
+        """Passes made, and the first of ten ever shorter steps along `direction` whose loss is under `below`, if any.
 
-        `known` is the loss at `W`, `slope` its derivative along `direction`:
-        a step that fails is shortened to the minimum of the parabola through
-        what is known, by a factor of 2 to 10.
+        `relative` and `known` are relative gradient and loss at `W`. A step
+        found is added to `memory`.
         """
+        pairs = (W[None], W[None], 0, NO_MEMORY)
+        if memory is not None:
+            pairs = (memory.steps, memory.changes, memory.count, memory.newest)
+        made, found, new, count, newest = self._run(W, direction, relative, known, below, TRIES, densities, pairs)
+        if memory is not None:
+            memory.count, memory.newest = count, newest
+        return made, new if found else None
+
+    def _run(
+        self,
+        W: F64,
+        direction: F64,
+        relative: F64,
+        known: float,
+        below: float,
+        tries: int,
+        densities: Densities,
+        pairs: tuple[F64, F64, int, int],
+    ) -> tuple[int, bool, Evaluation, int, int]:
         p, n = self.Z.shape
         tile = tile_length(p)
-        new, relative, upper, gradient = np.empty((4, p, p))
+        new, after, upper, gradient = np.empty((4, p, p))
         sums, ramps, reaches = np.empty((4, p)), np.empty((p, 4)), np.empty((p, 4))
-        made, length, found, loss, largest = search(
-            self.Z,
-            W,
-            direction,
-            length,
-            known,
-            slope,
-            below,
-            tries,
-            densities.codes,
-            densities.shapes,
-            densities.log_normalisers,
-            FLOOR,
-            tile,
-            workspace(2 * p * min(tile, n), self.Z.dtype),
-            new,
-            sums,
-            ramps,
-            reaches,
-            gradient,
-            relative,
-            upper,
+        loss_, curvature, power, diagonal = sums
+        formulas = (densities.codes, densities.shapes, densities.log_normalisers)
+        room = (tile, workspace(2 * p * min(tile, n), self.Z.dtype))
+        made, found, loss, largest, count, newest = search(
+            *(self.Z, W, direction, relative, LONGEST_STEP, known, below, tries, FLOOR),
+            *(*pairs, *formulas, *room, new, sums, ramps, reaches, gradient, after, upper),
         )
-        statistics = Statistics(n, sums[0], gradient, sums[1], sums[2], sums[3], ramps, reaches)
-        return Search(made, length, found, Evaluation(new, loss, statistics, relative, upper, largest))
+        statistics = Statistics(n, loss_, gradient, curvature, power, diagonal, ramps, reaches)
+        return made, found, Evaluation(new, loss, statistics, after, upper, largest), count, newest
 
 
 def shortened(length: float, rise: float, slope: float) -> float:

@@ -43,6 +43,7 @@ class Levels:
     order: npt.NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
     unit: int = 1
     size: int = 0
+    skipped: bool = False  #: whether smaller levels were left out as they are few numbers
 
     def __post_init__(self) -> None:
         self._kept: Problem | None = None  # this level as a problem of its own; not part of the state
@@ -57,7 +58,9 @@ class Levels:
         unit, size = smallest_level(n, p)
         units = -(-n // unit)
         whole = size == n or n * p <= few
-        return cls(np.arange(units) if whole else rng.permutation(units), unit, units if whole else -(-size // unit))
+        if whole:
+            return cls(np.arange(units), unit, units, skipped=size < n)
+        return cls(rng.permutation(units), unit, -(-size // unit))
 
     @property
     def last(self) -> bool:
@@ -86,7 +89,7 @@ class Levels:
         if self._held is None and densities.compiled and problem.backend != "reference":
             level = self._problem(problem)
             if len(level.blocks) == 1:
-                self._held = Held.of(level)
+                self._held, self._kept = Held.of(level), None  # one copy is enough
         return self._held
 
     def row_moments(self, problem: Problem, w: F64, density: Density) -> Moments:

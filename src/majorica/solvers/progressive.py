@@ -13,7 +13,7 @@ from majorica.kernels import newton
 from majorica.kernels.reference import minimise_row
 from majorica.problem import Problem
 from majorica.solvers.base import State, StopReason
-from majorica.solvers.held import TRIES, Evaluation, evaluation, shortened
+from majorica.solvers.held import LONGEST_STEP, TRIES, Evaluation, evaluation, shortened
 from majorica.solvers.levels import FEW_NUMBERS, SHORT_FROM, Levels
 from majorica.solvers.quasinewton import Memory
 from majorica.solvers.ridges import settle_scales
@@ -21,8 +21,6 @@ from majorica.solvers.rotations import escape
 from majorica.solvers.shapes import Shapes
 from majorica.statistics import F64, Statistics, invert, unpack_symmetric
 
-#: Largest relative step, in spectral norm: keeps I + step invertible, so log|det W| never jumps sign.
-LONGEST_STEP = 0.5
 #: Steps after which a level hands over to the next, where a step does four times as much.
 LONGEST_LEVEL = 80
 #: Times new shapes may keep a level from ending: scale and shape creep along a ridge when optimised in turn.
@@ -66,7 +64,7 @@ class Progressive:
     tol: float | None = None
     adaptive: bool = False
     accuracy: float = 0.3  #: share of the floor that may be left where convergence is slow
-    patient: float = 0.1  #: and where there is one level only, without the steps of others before it
+    patient: float = 0.1  #: and where smaller levels were left out, and with them their steps
     fast: float = 0.03  #: and where it is fast
     cheap: float = 1e-3  #: and where it is fast and a pass costs little, so that every start ends in the same place
     few: int = FEW_NUMBERS  #: numbers of data that get one level only
@@ -116,7 +114,9 @@ class Progressive:
             return
         if not self._rows(problem, state):
             if state.levels.last:
-                state.stop = StopReason.STALLED
+                settled = state.shapes is None or not state.shapes.since
+                if settled or not self._refit(problem, state, settle=True):
+                    state.stop = StopReason.STALLED
             else:
                 self._next_level(problem, state)
 
@@ -134,7 +134,7 @@ class Progressive:
             enough = max(self.accuracy * floor, 2 * self._rounding(problem, state), worth)
             return gain < enough or state.steps_here >= LONGEST_LEVEL
         if slow:
-            share = self.patient if problem.n * problem.p <= self.few else self.accuracy
+            share = self.patient if state.levels.skipped else self.accuracy
             return gain < max(share * floor, WORTH_IF_SLOW * problem.p)
         return gain < (self.cheap if problem.n < SHORT_FROM else self.fast) * floor
 
@@ -220,38 +220,36 @@ class Progressive:
 
     def _line_search(self, problem: Problem, state: ProgressiveState, direction: F64) -> bool:
         """Take the first step along `direction` that lowers the loss, if any of 10 does."""
-        slope = float(np.vdot(direction, state.relative))
-        if not slope < 0:
-            return False
-        length = min(1.0, LONGEST_STEP / newton.spectral_norm(direction, 4))
         below = state.loss - self._rounding(problem, state)
-        found = self._search(problem, state, direction, length, slope, below)
-        if found is None:
+        held = state.levels.held(problem, state.densities)
+        memory = None if state.stale else state.memory
+        if held is None:
+            new = self._search(problem, state, direction, below, memory)
+        else:
+            here = {"relative": state.relative, "known": state.loss, "below": below, "memory": memory}
+            passes, new = held.search(state.W, direction, state.densities, **here)
+            state.passes += passes * held.n / problem.n
+        if new is None:
             return False
-        length, new = found
-        before, stale = state.relative, state.stale
         self._accept(state, new)
-        if not stale:
-            state.memory.add(length * direction, state.relative - before)
         if state.shapes is not None:
             state.shapes.since += 1
         return True
 
     def _search(
-        self, problem: Problem, state: ProgressiveState, direction: F64, length: float, slope: float, below: float
-    ) -> tuple[float, Evaluation] | None:
-        """The first of ten ever shorter steps along `direction` whose loss is under `below`, and its length."""
-        held = state.levels.held(problem, state.densities)
-        if held is not None:
-            end = held.search(
-                state.W, direction, length, state.densities, known=state.loss, slope=slope, below=below
-            )
-            state.passes += end.tries * held.n / problem.n
-            return (end.length, end.last) if end.found else None
+        self, problem: Problem, state: ProgressiveState, direction: F64, below: float, memory: Memory | None
+    ) -> Evaluation | None:
+        """What ``Held.search`` does in one call, over samples of any size and place."""
+        slope = float(np.vdot(direction, state.relative))
+        if not slope < 0:
+            return None
+        length = min(1.0, LONGEST_STEP / newton.spectral_norm(direction, 4))
         for _ in range(TRIES):
             new = self._evaluate(problem, state, state.W + length * (direction @ state.W))
             if new.loss < below:
-                return length, new
+                if memory is not None:
+                    memory.add(length * direction, new.relative - state.relative)
+                return new
             length = shortened(length, new.loss - state.loss - length * slope, slope)
         return None
 
