@@ -1,4 +1,4 @@
-"""Scale and shape of one source together, compiled: in turn they creep along a ridge, as each nearly makes up for the other.
+"""Scale and shape of one source together, compiled: in turn they creep, as each nearly makes up for the other.
 
 At a fixed direction the loss of a source depends on its scale alone once the
 best shape is taken at every scale, and the slope of that profile needs no
@@ -17,7 +17,7 @@ from majorica.kernels.elementwise import FAST
 from majorica.kernels.shapes import FIT_TOLERANCE, best_shape
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "d67f5938e60f6435"
+INLINED_DIGEST = "071900211a69a6e0"
 #: Longest step, and longest way, of the logarithm of a scale.
 LONGEST_STEP, LONGEST_WAY = 0.05, 0.7
 _D1, _D2, _D3, _D4 = (float(knot) for knot in KNOTS)

@@ -33,11 +33,11 @@ def _unmix(W, Z, start, Y):
                 row[t] += w * other[t]
 
 
-@nb.njit(nogil=True, cache=True)
+@nb.njit(nogil=True, cache=True, inline="always")
 def _evaluate(Z, W, codes, shapes, log_normalisers, floor, tile, work, sums, ramps, reaches, gradient, relative, upper):
     """Sums over all samples as ``_statistics`` of the compiled kernels makes them, and what ``digest`` says of them."""
     p, n = Z.shape
-    own, product = W.astype(Z.dtype), np.empty((p, p), Z.dtype)
+    product = np.empty((p, p))
     sums[:] = 0.0
     ramps[:] = 0.0
     reaches[:] = 0.0
@@ -47,13 +47,13 @@ def _evaluate(Z, W, codes, shapes, log_normalisers, floor, tile, work, sums, ram
         Y = work[: m * p].reshape(p, m)
         score = work[m * p : 2 * m * p].reshape(p, m)
         if p <= FEW:
-            _unmix(own, Z, start, Y)
+            _unmix(W, Z, start, Y)
         else:
             for i in range(p):
                 source, target = Z[i, start : start + m], score[i]
                 for t in range(m):
                     target[t] = source[t]
-            np.dot(own, score, Y)
+            np.dot(W, score, Y)
         for i in range(p):
             if codes[i] == PIECEWISE:
                 row = piecewise_row(Y[i], score[i], shapes[i], ramps[i], reaches[i])

@@ -329,7 +329,7 @@ def best_shape(t, slopes, fine, allow_fine, n, tolerance):
     return k, value, log_z, False
 
 
-@nb.njit(nogil=True, cache=True)
+@nb.njit(nogil=True, cache=True, inline="always")
 def refit(T, slopes, log_normalisers, fine, allow_fine, n, least):
     """Refit every source from its basis means `T` (p, 5), in place; each changes only if it gains more than `least`.
 

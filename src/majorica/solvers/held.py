@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from majorica.densities.table import Densities
 from majorica.kernels import newton
@@ -46,17 +45,16 @@ def evaluation(W: F64, statistics: Statistics, densities: Densities) -> Evaluati
 
 @dataclass(frozen=True)
 class Held:
-    """White samples ``(p, n)``, each component's contiguous, in the precision of their level."""
+    """White samples ``(p, n)``, each component's contiguous; float64 whatever the data, as they are few."""
 
-    Z: npt.NDArray[np.floating]
+    Z: F64
 
     @classmethod
     def of(cls, problem: Problem) -> Held:
         """The samples of a problem of one block; p n numbers of memory."""
         whitening = problem.whitening
         X = problem.raw(problem.blocks[0])
-        centred = X - whitening.mean.astype(X.dtype)
-        return cls(whitening.matrix.astype(X.dtype) @ centred.T)
+        return cls(whitening.matrix @ (X - whitening.mean).T)
 
     @property
     def n(self) -> int:
@@ -72,9 +70,9 @@ class Held:
         W: F64,
         direction: F64,
         densities: Densities,
-        *,
         relative: F64,
         known: float,
+        *,
         below: float,
         memory: Memory | None,
     ) -> tuple[int, Evaluation | None]:

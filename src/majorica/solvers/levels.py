@@ -100,7 +100,7 @@ class Levels:
         """Whitened samples of this level, float64: all, or every second, third ... so that they are at most `most`."""
         if self._held is not None:
             every = -(-self._held.n // most)
-            return self._held.Z.T[::every].astype(np.float64, copy=False)
+            return self._held.Z.T[::every]
         level = self._problem(problem)
         every = -(-level.samples_in(level.blocks) // most)
         lengths = [-(-level.samples_in([block]) // every) for block in level.blocks]

@@ -226,8 +226,8 @@ class Progressive:
         if held is None:
             new = self._search(problem, state, direction, below, memory)
         else:
-            here = {"relative": state.relative, "known": state.loss, "below": below, "memory": memory}
-            passes, new = held.search(state.W, direction, state.densities, **here)
+            own = (state.W, direction, state.densities, state.relative, state.loss)
+            passes, new = held.search(*own, below=below, memory=memory)
             state.passes += passes * held.n / problem.n
         if new is None:
             return False
@@ -273,7 +273,7 @@ class Progressive:
         return gain
 
     def _refit(self, problem: Problem, state: ProgressiveState, *, settle: bool = False) -> bool:
-        """Refit the shapes, to `settle` with the scales, and look again; False if what that gained is below the floor."""
+        """Refit the shapes, with the scales to `settle`, and look again; False if that gained less than the floor."""
         enough = self.accuracy * self._floor(problem, state)
         if not self._thorough(state):
             enough = max(enough, 0.5 * problem.p / state.n_samples)
