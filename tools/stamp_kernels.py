@@ -18,7 +18,9 @@ INLINED = {
     "kernels/elementwise.py": ["densities/base.py", "densities/piecewise.py"],
     "kernels/compiled.py": ["kernels/elementwise.py"],
     "kernels/minibatch.py": ["kernels/elementwise.py", "kernels/compiled.py"],
+    "kernels/search.py": ["kernels/elementwise.py", "kernels/newton.py"],
     "kernels/shapes.py": ["kernels/elementwise.py"],
+    "kernels/scales.py": ["kernels/elementwise.py", "kernels/shapes.py"],
 }
 PATTERN = re.compile(r'^INLINED_DIGEST = "(\w*)"$', re.MULTILINE)
 

@@ -23,7 +23,7 @@ from majorica.engines.threads import effective_n_jobs
 from majorica.errors import DataError, DataTypeError
 from majorica.fitting import Fitted, fit_source
 from majorica.lazy import inverse_transform_lazily, is_dask, loss_of_block, transform_lazily
-from majorica.memory import make_plan
+from majorica.memory import Plan, make_plan
 from majorica.mergedmodels import merge_models
 from majorica.parameters import is_tabular, resolve
 from majorica.persistence import Checkpoint, load_model, save_model, warn_interrupted
@@ -204,7 +204,11 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
                 f"solver={solver!r} passes over the data many times, a stream can be read once; "
                 "use solver='online', or an array or file"
             )
-        plan = make_plan(source, options, n_jobs=effective_n_jobs(self.n_jobs), memory_limit=self.memory_limit)
+        n_jobs = effective_n_jobs(self.n_jobs)
+        if self.memory_limit is None and self.verbose < 2:
+            plan = Plan(n_jobs=n_jobs)  # nothing to keep to, nobody to tell
+        else:
+            plan = make_plan(source, options, n_jobs=n_jobs, memory_limit=self.memory_limit)
         if self.verbose >= 2:
             print(plan, file=sys.stderr)
         self.__dict__.pop("_stream", None)
@@ -379,6 +383,10 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
 
     def _array(self, X: Any, *, reset: bool) -> npt.NDArray[Any]:
         ready = type(X) is np.ndarray and X.ndim == 2 and X.size and X.dtype in (np.float64, np.float32)
+        if ready and reset:  # what scikit-learn's checks come to for such an array; they take as long as a small fit
+            self.__dict__.pop("feature_names_in_", None)
+            self.n_features_in_ = X.shape[1]
+            return cast("npt.NDArray[Any]", X)
         checks = {"skip_check_array": True} if ready else {"dtype": "numeric", "ensure_all_finite": False}
         try:
             array: npt.NDArray[Any] = validate_data(self, X, reset=reset, **checks)

@@ -22,7 +22,7 @@ Array = npt.NDArray[np.floating]
 
 def pass_block_length(n_features: int) -> int:
     """Samples a block: about 2 MB, so that a block costs far more than handing it out."""
-    return int(2 ** np.clip(np.floor(np.log2(2**18 / max(n_features, 1))), 8, 15))
+    return 1 << min(max((2**18 // max(n_features, 1)).bit_length() - 1, 8), 15)
 
 
 def _statistics(X: Array, mean: F64, B: F64, densities: Densities, backend: Backend) -> Statistics:
@@ -108,10 +108,15 @@ class Problem:
         ready = isinstance(array, np.ndarray) and array.flags.c_contiguous and array.dtype == self.source.dtype
         return array if ready else None
 
-    def read(self, block: Block) -> Array:
-        """Whitened samples of one block ``(b, k)``, in the source's precision."""
+    def raw(self, block: Block) -> Array:
+        """Samples of one block ``(b, f)`` as they are, by the engine's own way if it has one."""
         own = getattr(self.engine, "read", None)
         X: Array = read_block(self.source, block) if own is None else own(self.source, block)
+        return X
+
+    def read(self, block: Block) -> Array:
+        """Whitened samples of one block ``(b, k)``, in the source's precision."""
+        X = self.raw(block)
         return (X - self.whitening.mean.astype(X.dtype)) @ self.whitening.matrix.T.astype(X.dtype)
 
     def subset(self, units: npt.NDArray[np.intp], unit: int, *, parts: int = 1) -> list[Block]:

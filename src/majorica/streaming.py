@@ -252,4 +252,4 @@ def _shown(fitted: Fitted, order: npt.NDArray[np.intp], signs: F64) -> Fitted:
 
 def unit_variance(W: F64, covariance: F64) -> F64:
     """Standard deviation of each source ``W z``."""
-    return np.sqrt(np.einsum("ij,jk,ik->i", W, covariance, W))
+    return np.sqrt(((W @ covariance) * W).sum(axis=1))

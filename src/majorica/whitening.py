@@ -21,6 +21,7 @@ Array = npt.NDArray[np.floating]
 #: Eigenvalues of the correlation matrix below this times p times the largest are numerical dust. Mixtures of
 #: condition 1e6 reach 1e-12; an average reference taken in float32 leaves 1e-14, in float64 nothing.
 RANK_TOLERANCE = {np.dtype(np.float64): 1e-15, np.dtype(np.float32): 1e-14}
+_TINY = float(np.finfo(np.float64).tiny)
 #: Below this ratio of eigenvalues, a second pass over whitened samples refines the whitening.
 REFINE_BELOW = 1e-7
 
@@ -106,11 +107,13 @@ def fit_whitening(
     covariance = total(engine, covariance_block, source, blocks)
     if not np.isfinite(covariance.scatter).all():
         raise_not_finite(source, blocks)
-    deviation = np.sqrt(np.diag(covariance.matrix))
-    dust = 1e-13 * np.maximum(np.abs(covariance.mean), np.finfo(np.float64).tiny)
-    varying = deviation > dust
-    scale = np.where(varying, deviation, 1.0)
-    correlation = np.where(np.outer(varying, varying), covariance.matrix / np.outer(scale, scale), 0.0)
+    matrix = covariance.matrix
+    deviation = np.sqrt(matrix.diagonal())
+    varying = deviation > 1e-13 * np.maximum(np.abs(covariance.mean), _TINY)
+    scale = deviation if varying.all() else np.where(varying, deviation, 1.0)
+    correlation = matrix / (scale[:, None] * scale)
+    if scale is not deviation:
+        correlation = np.where(np.outer(varying, varying), correlation, 0.0)
     values, vectors = np.linalg.eigh(correlation)
     values, vectors = values[::-1], vectors[:, ::-1]
     rank = numerical_rank(values, len(values), source.dtype)

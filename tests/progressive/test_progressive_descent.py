@@ -40,7 +40,7 @@ def assert_descends(watched: Run) -> None:
 @pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES)
 @pytest.mark.parametrize("kind", DATA)
 def test_every_kind_of_data_over_several_levels(kind: str, density) -> None:
-    watched = run(make_data(kind, 5003, 4, seed=1), density)
+    watched = run(make_data(kind, 5003, 4, seed=1), density, few=0)
     assert_descends(watched)
     assert len({one.level for one in watched.seen}) == 2
     assert watched.seen[-1].n_samples == 5003
@@ -103,4 +103,4 @@ def test_rotations_tried_on_few_samples_lower_the_loss_of_all(kind: str, monkeyp
     monkeypatch.setattr("majorica.solvers.progressive.ROTATION_NUMBERS", 4 * 150)
     monkeypatch.setattr("majorica.solvers.rotations.SUSPICIOUS", 0.5)
     for seed in range(4):
-        assert_descends(run(make_data(kind, 5003, 4, seed=seed), None, seed=seed))
+        assert_descends(run(make_data(kind, 5003, 4, seed=seed), None, seed=seed, few=0))

@@ -8,7 +8,7 @@ import pytest
 from majorica.densities.table import Densities
 from majorica.kernels import newton
 from majorica.solvers import quasinewton
-from majorica.solvers.progressive import evaluation
+from majorica.solvers.held import evaluation
 from majorica.solvers.quasinewton import FLOOR, Memory
 from majorica.statistics import Statistics
 

@@ -25,6 +25,7 @@ from majorica.errors import ParameterError
 
 #: Where the score bends, in units of about one standard deviation of the source.
 KNOTS = np.array([0.3, 0.8, 1.4, 2.8])
+_KNOTS = KNOTS.tolist()
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 
 
@@ -49,20 +50,23 @@ class Piecewise(Density):
     @property
     def name(self) -> str:  # type: ignore[override]
         """Family and shape, as in ``densities_``."""
-        return f"{self.family}-gaussian({', '.join(f'{slope:.3g}' for slope in self.slopes)})"
+        return f"{self.family}-gaussian({', '.join([f'{slope:.3g}' for slope in self.slopes])})"
 
     @cached_property
     def intercepts(self) -> Array:
         """Intercept of each linear piece of the score; zero or more everywhere if super-Gaussian."""
+        return np.array(self._intercepts())
+
+    def _intercepts(self) -> list[float]:
         found = [0.0]
-        for m, knot in enumerate(KNOTS.tolist()):
+        for m, knot in enumerate(_KNOTS):
             found.append(found[-1] - (self.slopes[m + 1] - self.slopes[m]) * knot)
-        return np.array(found)
+        return found
 
     @property
     def family(self) -> str:
         """``"super"`` if score(y)/y falls in abs(y), ``"sub"`` if it rises, ``"mixed"`` otherwise."""
-        intercepts = self.intercepts.tolist()
+        intercepts = self._intercepts()
         if min(intercepts) >= 0:
             return "super" if any(intercepts) else "near"
         return "sub" if max(intercepts) <= 0 else "mixed"

@@ -50,7 +50,7 @@ class Densities:
     @cached_property
     def members(self) -> tuple[Density, ...]:
         """One density a component."""
-        return tuple(Piecewise(tuple(float(slope) for slope in shape[:5])) for shape in self.shapes)
+        return tuple(Piecewise(tuple(slopes)) for slopes in self.shapes[:, :5].tolist())
 
     @classmethod
     def same(cls, density: Density, p: int) -> Densities:
@@ -72,6 +72,8 @@ class Densities:
 
     def take(self, order: npt.NDArray[np.intp]) -> Densities:
         """The densities in another order."""
+        if "members" not in self.__dict__:  # piecewise, straight from a fit
+            return Densities.from_table(self.shapes[order], self.super_gaussian[order], self.log_normalisers[order])
         return Densities([self.members[i] for i in order])
 
     @cached_property

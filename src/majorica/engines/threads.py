@@ -7,7 +7,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
@@ -123,9 +123,18 @@ def _blas() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
-def _one_thread() -> AbstractContextManager[object]:
-    limiter: AbstractContextManager[object] = _blas().limit(limits=1)
-    return limiter
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """What threadpoolctl's own limiter does, without the report on each library that it makes first."""
+    libraries = _blas().lib_controllers
+    before = [library.get_num_threads() for library in libraries]
+    try:
+        for library in libraries:
+            library.set_num_threads(1)
+        yield
+    finally:
+        for library, count in zip(libraries, before, strict=True):
+            library.set_num_threads(count)
 
 
 #: BLAS on one thread inside; our own threads share the work instead.

@@ -17,7 +17,7 @@ from majorica.kernels.compiled import _sweep_row
 from majorica.kernels.elementwise import D1, D2, D3, D4, FAST, majorizer, select_piece
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "03df2888202855ab"
+INLINED_DIGEST = "286e09ce0d3b912c"
 #: Samples a tile.
 TILE = 512
 #: Components below which a bucket's samples are taken as columns: loops over a sample would be too short.

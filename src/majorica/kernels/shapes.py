@@ -19,10 +19,10 @@ import numba as nb
 import numpy as np
 
 from majorica.densities.piecewise import KNOTS, Piecewise
-from majorica.kernels.elementwise import FAST
+from majorica.kernels.elementwise import FAST, exponentials
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "6d8a0d5194e76305"
+INLINED_DIGEST = "3533b0924d398d54"
 SLOPE_MIN, SLOPE_MAX, TAIL_MIN = -30.0, 60.0, 1e-3
 #: A fit of slopes ends when what is left is below this over n: far below what n samples can tell.
 FIT_TOLERANCE = 0.02
@@ -73,14 +73,14 @@ def log_partition(k, mean, covariance):
     """``log Z`` of slopes `k`; fills the model's mean and covariance of the basis."""
     inner, tail = _INNER.size, _TAIL_NODES.size
     total = inner + tail
-    B = np.empty((5, total))
-    e = np.empty(total)
+    B, e, work = np.empty((5, total)), np.empty(total), np.empty(total)
+    b0, b1, b2, b3, b4 = B[0], B[1], B[2], B[3], B[4]
     k0, k1, k2, k3, k4 = k[0], k[1], k[2], k[3], k[4]
     for m in range(5):
         for a in range(inner):
             B[m, a] = _INNER_BASIS[m, a]
     for a in range(inner):
-        e[a] = _INNER_LOG_WEIGHTS[a] - (k0 * B[0, a] + k1 * B[1, a] + k2 * B[2, a] + k3 * B[3, a] + k4 * B[4, a])
+        e[a] = _INNER_LOG_WEIGHTS[a]
     score = k0 * _D1 + k1 * (_D2 - _D1) + k2 * (_D3 - _D2) + k3 * (_D4 - _D3)
     if score >= 0:  # the tail falls from the last knot on: cut it 40 nats below
         low, high = 0.0, 80.0 / (score + math.sqrt(score * score + 80.0 * k4))
@@ -93,35 +93,38 @@ def log_partition(k, mean, covariance):
         size = _D4 + s
         r0, r1, r2, r3, r4 = size * size, (size - _D1) ** 2, (size - _D2) ** 2, (size - _D3) ** 2, s * s
         at = inner + a
-        B[0, at] = 0.5 * (r0 - r1)
-        B[1, at] = 0.5 * (r1 - r2)
-        B[2, at] = 0.5 * (r2 - r3)
-        B[3, at] = 0.5 * (r3 - r4)
-        B[4, at] = 0.5 * r4
-        value = k0 * B[0, at] + k1 * B[1, at] + k2 * B[2, at] + k3 * B[3, at] + k4 * B[4, at]
-        e[at] = log_width + _TAIL_LOG_WEIGHTS[a] - value
-    top, z = e[0], 0.0
+        b0[at], b1[at], b2[at], b3[at] = 0.5 * (r0 - r1), 0.5 * (r1 - r2), 0.5 * (r2 - r3), 0.5 * (r3 - r4)
+        b4[at] = 0.5 * r4
+        e[at] = log_width + _TAIL_LOG_WEIGHTS[a]
+    top = -np.inf
     for a in range(total):
+        e[a] -= k0 * b0[a] + k1 * b1[a] + k2 * b2[a] + k3 * b3[a] + k4 * b4[a]
         top = max(top, e[a])
-    for a in range(total):
-        e[a] = math.exp(e[a] - top)
+    exponentials(e, top, work)
+    z, m0, m1, m2, m3, m4 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for a in range(total):
         z += e[a]
-    for m in range(5):
-        first = 0.0
-        for a in range(total):
-            first += e[a] * B[m, a]
-        mean[m] = first / z
+        m0 += e[a] * b0[a]
+        m1 += e[a] * b1[a]
+        m2 += e[a] * b2[a]
+        m3 += e[a] * b3[a]
+        m4 += e[a] * b4[a]
+    mean[0], mean[1], mean[2], mean[3], mean[4] = m0 / z, m1 / z, m2 / z, m3 / z, m4 / z
     for m in range(5):
         for a in range(total):
             B[m, a] -= mean[m]
-    for m in range(5):
-        for o in range(m + 1):
-            second = 0.0
-            for a in range(total):
-                second += e[a] * B[m, a] * B[o, a]
-            covariance[m, o] = second / z
-            covariance[o, m] = second / z
+    for m in range(5):  # a row of the covariance in one go
+        c0, c1, c2, c3, c4 = 0.0, 0.0, 0.0, 0.0, 0.0
+        row = B[m]
+        for a in range(total):
+            weighted = e[a] * row[a]
+            c0 += weighted * b0[a]
+            c1 += weighted * b1[a]
+            c2 += weighted * b2[a]
+            c3 += weighted * b3[a]
+            c4 += weighted * b4[a]
+        full = covariance[m]
+        full[0], full[1], full[2], full[3], full[4] = c0 / z, c1 / z, c2 / z, c3 / z, c4 / z
     return top + math.log(z)
 
 
@@ -326,7 +329,7 @@ def best_shape(t, slopes, fine, allow_fine, n, tolerance):
     return k, value, log_z, False
 
 
-@nb.njit(nogil=True, cache=True)
+@nb.njit(nogil=True, cache=True, inline="always")
 def refit(T, slopes, log_normalisers, fine, allow_fine, n, least):
     """Refit every source from its basis means `T` (p, 5), in place; each changes only if it gains more than `least`.
 

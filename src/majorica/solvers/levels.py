@@ -14,6 +14,7 @@ from majorica.densities.base import Density
 from majorica.densities.table import Densities
 from majorica.kernels.compiled import whiten
 from majorica.problem import Problem, pass_block_length
+from majorica.solvers.held import Held
 from majorica.sources.array import ArraySource
 from majorica.sources.base import Array, Block, read_block, split_blocks
 from majorica.statistics import F64, Moments, Statistics
@@ -21,6 +22,8 @@ from majorica.whitening import Whitening
 
 #: Each level has this many times the samples of the last.
 GROWTH = 4
+#: Of this many numbers a pass costs less than a level of its own.
+FEW_NUMBERS = 2**16
 #: A level's samples are kept in memory up to this many bytes, and this share of the data.
 KEPT_BYTES, KEPT_SHARE = 32 * 2**20, 0.13
 #: Of data of this many samples or more, levels are kept whitened and in float32: their steps cost half.
@@ -42,21 +45,25 @@ class Levels:
     order: npt.NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
     unit: int = 1
     size: int = 0
+    skipped: bool = False  #: whether smaller levels were left out as they are few numbers
 
     def __post_init__(self) -> None:
         self._kept: Problem | None = None  # this level as a problem of its own; not part of the state
+        self._held: Held | None = None  # its samples, white, if they are one block
         self._announced = 0  # the size whose next level the engine was told of
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_kept": None, "_announced": 0}
+        return {**self.__dict__, "_kept": None, "_held": None, "_announced": 0}
 
     @classmethod
-    def start(cls, n: int, p: int, rng: np.random.Generator) -> Levels:
-        """The smallest level: n / 4^k, at least 1000 samples and 20 a component."""
+    def start(cls, n: int, p: int, rng: np.random.Generator, *, few: int = 0) -> Levels:
+        """The smallest level: n / 4^k, at least 1000 samples and 20 a component; all of up to `few` numbers."""
         unit, size = smallest_level(n, p)
         units = -(-n // unit)
-        whole = size == n
-        return cls(np.arange(units) if whole else rng.permutation(units), unit, units if whole else -(-size // unit))
+        whole = size == n or n * p <= few
+        if whole:
+            return cls(np.arange(units), unit, units, skipped=size < n)
+        return cls(rng.permutation(units), unit, -(-size // unit))
 
     @property
     def last(self) -> bool:
@@ -68,7 +75,7 @@ class Levels:
         self.size = min(len(self.order), self.size * GROWTH)
         if 2 * self.size > len(self.order):
             self.size = len(self.order)
-        self._kept = None
+        self._kept = self._held = None
 
     def blocks(self, problem: Problem) -> list[Block]:
         """Blocks of this level, in the order of the samples."""
@@ -83,12 +90,24 @@ class Levels:
         self._announce(problem)
         return found
 
+    def held(self, problem: Problem, densities: Densities) -> Held | None:
+        """The level's white samples if they are one block and compiled kernels pass over it; else None."""
+        if self._held is None and densities.compiled and problem.backend != "reference":
+            level = self._problem(problem)
+            if len(level.blocks) == 1:
+                self._held, self._kept = Held.of(level), None  # one copy is enough
+                self._announce(problem)
+        return self._held
+
     def row_moments(self, problem: Problem, w: F64, density: Density) -> Moments:
         """The surrogate's statistics for one row over this level."""
         return self._problem(problem).row_moments(w, density)
 
     def whitened(self, problem: Problem, most: int) -> F64:
         """Whitened samples of this level, float64: all, or every second, third ... so that they are at most `most`."""
+        if self._held is not None:
+            every = -(-self._held.n // most)
+            return self._held.Z.T[::every]
         level = self._problem(problem)
         every = -(-level.samples_in(level.blocks) // most)
         lengths = [-(-level.samples_in([block]) // every) for block in level.blocks]
@@ -164,7 +183,7 @@ def even_blocks(m: int, p: int) -> list[Block]:
 
 def smallest_level(n: int, p: int) -> tuple[int, int]:
     """Samples a unit, and samples of the first level before they are rounded up to whole units."""
-    unit = int(min(n, 2 ** np.clip(np.ceil(np.log2(max(n, 1) / 2**15)), 5, 12)))
+    unit = min(n, 1 << min(max((max(n - 1, 0) >> 15).bit_length(), 5), 12))
     least = max(1000, 20 * p, 8 * unit)
     size = n
     while size // GROWTH >= least:

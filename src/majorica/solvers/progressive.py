@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
+import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,14 +13,14 @@ from majorica.kernels import newton
 from majorica.kernels.reference import minimise_row
 from majorica.problem import Problem
 from majorica.solvers.base import State, StopReason
-from majorica.solvers.levels import SHORT_FROM, Levels
-from majorica.solvers.quasinewton import FLOOR, Memory
-from majorica.solvers.rotations import flat_pairs, reset_scales, rotate_pairs
+from majorica.solvers.held import LONGEST_STEP, TRIES, Evaluation, evaluation, shortened
+from majorica.solvers.levels import FEW_NUMBERS, SHORT_FROM, Levels
+from majorica.solvers.quasinewton import Memory
+from majorica.solvers.ridges import settle_scales
+from majorica.solvers.rotations import escape, flat_pairs
 from majorica.solvers.shapes import Shapes
 from majorica.statistics import F64, Statistics, invert, unpack_symmetric
 
-#: Largest relative step, in spectral norm: keeps I + step invertible, so log|det W| never jumps sign.
-LONGEST_STEP = 0.5
 #: Steps after which a level hands over to the next, where a step does four times as much.
 LONGEST_LEVEL = 80
 #: Times new shapes may keep a level from ending: scale and shape creep along a ridge when optimised in turn.
@@ -31,7 +30,7 @@ MOST_FINISHES = 3
 WORTH, WORTH_IF_SLOW = 1e-6, 1e-5
 #: Data of at most this many numbers are solved patiently where adaptive densities converge slowly, for so many steps:
 #: between nearly Gaussian sources the loss is so flat that a third of the floor is most of the angle.
-FEW_NUMBERS, PATIENT_STEPS = 100_000, 40
+PATIENT_NUMBERS, PATIENT_STEPS = 100_000, 40
 #: Times that pairs are turned on a level at most: a turn that helped can make another pair worth looking at.
 MOST_TURNS = 4
 #: Rotations of pairs are tried on levels of at most this many samples, and on at most this many numbers of them.
@@ -71,9 +70,11 @@ class Progressive:
     tol: float | None = None
     adaptive: bool = False
     accuracy: float = 0.3  #: share of the floor that may be left where convergence is slow
+    skipping: float = 0.1  #: and where smaller levels were left out, and with them their steps
     fast: float = 0.03  #: and where it is fast
     patient: float = 0.01  #: and where it is slow and a pass costs next to nothing
     cheap: float = 1e-3  #: and where it is fast and a pass costs little, so that every start ends in the same place
+    few: int = FEW_NUMBERS  #: numbers of data that get one level only
     first_level_only: bool = False  #: a cheap start for other solvers
 
     def init(self, problem: Problem, W: F64, densities: Densities, rng: np.random.Generator) -> ProgressiveState:
@@ -82,7 +83,7 @@ class Progressive:
         state = ProgressiveState(
             W=W.copy(),
             densities=densities,
-            levels=Levels.start(problem.n, p, rng),
+            levels=Levels.start(problem.n, p, rng, few=0 if self.first_level_only else self.few),
             upper=np.empty((p, p)),
             memory=Memory.of_size(p),
         )
@@ -120,7 +121,9 @@ class Progressive:
             return
         if not self._rows(problem, state):
             if state.levels.last:
-                state.stop = StopReason.STALLED
+                settled = state.shapes is None or not state.shapes.since
+                if settled or not self._refit(problem, state, settle=True):
+                    state.stop = StopReason.STALLED
             else:
                 self._next_level(problem, state)
 
@@ -138,9 +141,10 @@ class Progressive:
             enough = max(self.accuracy * floor, 2 * self._rounding(problem, state), worth)
             return gain < enough or state.steps_here >= LONGEST_LEVEL
         if slow:
-            if self.adaptive and problem.n * problem.p <= FEW_NUMBERS and state.steps_here < PATIENT_STEPS:
+            if self.adaptive and problem.n * problem.p <= PATIENT_NUMBERS and state.steps_here < PATIENT_STEPS:
                 return gain < self.patient * floor
-            return gain < max(self.accuracy * floor, WORTH_IF_SLOW * problem.p)
+            share = self.skipping if state.levels.skipped else self.accuracy
+            return gain < max(share * floor, WORTH_IF_SLOW * problem.p)
         return gain < (self.cheap if problem.n < SHORT_FROM else self.fast) * floor
 
     def _settled(self, state: ProgressiveState) -> bool:
@@ -153,7 +157,7 @@ class Progressive:
 
     def _floor(self, problem: Problem, state: ProgressiveState) -> float:
         """The statistical floor of the loss, p^2 / (2 n), less on smaller levels, which are solved more tightly."""
-        return float(np.sqrt(state.n_samples / problem.n) * problem.p**2 / (2 * problem.n))
+        return math.sqrt(state.n_samples / problem.n) * problem.p**2 / (2 * problem.n)
 
     def _rounding(self, problem: Problem, state: ProgressiveState) -> float:
         """What the loss must fall by for it not to be rounding."""
@@ -171,7 +175,7 @@ class Progressive:
             shapes.allow_fine = True
         elif shapes is not None:
             again = state.finishes < MOST_FINISHES or self._thorough(state)
-            if shapes.since and again and self._refit(problem, state):
+            if shapes.since and again and self._refit(problem, state, settle=self._thorough(state)):
                 state.finishes += 1
                 return
             if not state.rotated and state.n_samples <= ROTATION_SAMPLES:
@@ -207,9 +211,13 @@ class Progressive:
     # -------------------------------------------------------------- evaluation
 
     def _evaluate(self, problem: Problem, state: ProgressiveState, W: F64) -> Evaluation:
-        statistics = state.levels.statistics(problem, W, state.densities)
-        state.passes += statistics.n / problem.n
-        return evaluation(W, statistics, state.densities)
+        held = state.levels.held(problem, state.densities)
+        if held is None:
+            new = evaluation(W, state.levels.statistics(problem, W, state.densities), state.densities)
+        else:
+            new = held.evaluate(W, state.densities)
+        state.passes += new.statistics.n / problem.n
+        return new
 
     def _evaluate_here(self, problem: Problem, state: ProgressiveState) -> None:
         self._accept(state, self._evaluate(problem, state, state.W))
@@ -223,26 +231,38 @@ class Progressive:
 
     def _line_search(self, problem: Problem, state: ProgressiveState, direction: F64) -> bool:
         """Take the first step along `direction` that lowers the loss, if any of 10 does."""
+        below = state.loss - self._rounding(problem, state)
+        held = state.levels.held(problem, state.densities)
+        memory = None if state.stale else state.memory
+        if held is None:
+            new = self._search(problem, state, direction, below, memory)
+        else:
+            own = (state.W, direction, state.densities, state.relative, state.loss)
+            passes, new = held.search(*own, below=below, memory=memory)
+            state.passes += passes * held.n / problem.n
+        if new is None:
+            return False
+        self._accept(state, new)
+        if state.shapes is not None:
+            state.shapes.since += 1
+        return True
+
+    def _search(
+        self, problem: Problem, state: ProgressiveState, direction: F64, below: float, memory: Memory | None
+    ) -> Evaluation | None:
+        """What ``Held.search`` does in one call, over samples of any size and place."""
         slope = float(np.vdot(direction, state.relative))
         if not slope < 0:
-            return False
+            return None
         length = min(1.0, LONGEST_STEP / newton.spectral_norm(direction, 4))
-        below = state.loss - self._rounding(problem, state)
-        for _ in range(10):
-            W = state.W + length * (direction @ state.W)
-            new = self._evaluate(problem, state, W)
+        for _ in range(TRIES):
+            new = self._evaluate(problem, state, state.W + length * (direction @ state.W))
             if new.loss < below:
-                before, stale = state.relative, state.stale
-                self._accept(state, new)
-                if not stale:
-                    state.memory.add(length * direction, state.relative - before)
-                if state.shapes is not None:
-                    state.shapes.since += 1
-                return True
-            rise = new.loss - state.loss - length * slope
-            best = -slope * length * length / (2 * rise) if np.isfinite(rise) and rise > 0 else 0.5 * length
-            length = float(np.clip(best, 0.1 * length, 0.5 * length))
-        return False
+                if memory is not None:
+                    memory.add(length * direction, new.relative - state.relative)
+                return new
+            length = shortened(length, new.loss - state.loss - length * slope, slope)
+        return None
 
     def _least(self, problem: Problem, state: ProgressiveState) -> float:
         """What a component must gain to get a new shape."""
@@ -256,15 +276,15 @@ class Progressive:
         """
         assert state.shapes is not None
         assert state.statistics is not None
-        gains = state.shapes.refit(state.statistics, least)
-        if gains.any():
+        gain = float(state.shapes.refit(state.statistics, least).sum())
+        if gain > 0:
             state.densities = state.shapes.densities()
-            new = evaluation(state.W, state.statistics, state.densities)
-            state.loss, state.relative, state.stale = new.loss, new.relative, True
-        return float(gains.sum())
+            diagonal = state.statistics.gradient.diagonal() / state.n_samples - 1.0
+            state.loss, state.relative, state.stale = state.loss - gain, with_diagonal(state.relative, diagonal), True
+        return gain
 
-    def _refit(self, problem: Problem, state: ProgressiveState) -> bool:
-        """Refit the shapes and look again; False if what that gained is below the floor."""
+    def _refit(self, problem: Problem, state: ProgressiveState, *, settle: bool = False) -> bool:
+        """Refit the shapes, with the scales to `settle`, and look again; False if that gained less than the floor."""
         enough = self.accuracy * self._floor(problem, state)
         if not self._thorough(state):
             enough = max(enough, 0.5 * problem.p / state.n_samples)
@@ -273,25 +293,43 @@ class Progressive:
         if gain <= enough and not (promised and state.stale):
             return False
         state.memory.clear()
-        self._evaluate_here(problem, state)
+        if not (settle and self._settle(problem, state, enough / problem.p)):
+            self._evaluate_here(problem, state)
+        return True
+
+    def _settle(self, problem: Problem, state: ProgressiveState, enough: float) -> bool:
+        """Move each source's scale and shape together to where neither gains, if that lowers the loss."""
+        assert state.shapes is not None
+        assert state.statistics is not None
+        held = state.levels.held(problem, state.densities)
+        if held is None:
+            return False
+        W, shapes = state.W.copy(), state.shapes.copy()
+        if not settle_scales(held.Z, W, shapes, state.statistics, enough):
+            return False
+        return self._try(problem, state, W, shapes)
+
+    def _try(self, problem: Problem, state: ProgressiveState, W: F64, shapes: Shapes) -> bool:
+        """Go to `W` with these shapes if that lowers the loss of the samples in play."""
+        old, state.densities = state.densities, shapes.densities()
+        new = self._evaluate(problem, state, W)
+        if not new.loss < state.loss - self._rounding(problem, state):
+            state.densities = old
+            return False
+        state.shapes = shapes
+        self._accept(state, new)
         return True
 
     def _rotate(self, problem: Problem, state: ProgressiveState) -> bool:
         """Reset rows of odd scale and rotate pairs that look dependent, where that lowers the loss of the level."""
         assert state.shapes is not None
         Z = state.levels.whitened(problem, max(1, ROTATION_NUMBERS // problem.p))
-        W, shapes = state.W.copy(), copy.deepcopy(state.shapes)
         assert state.statistics is not None
-        flat = flat_pairs(state.statistics, limit=2 * problem.p)
-        if not reset_scales(Z, W, shapes) + rotate_pairs(Z, W, shapes, flat):
+        W, shapes = state.W.copy(), state.shapes.copy()
+        if not escape(Z, W, shapes, flat_pairs(state.statistics, limit=2 * problem.p)):
             return False
-        old, state.densities = state.densities, shapes.densities()
-        new = self._evaluate(problem, state, W)
-        if not new.loss < state.loss - self._rounding(problem, state):  # a gain of the samples tried alone
-            state.densities = old
+        if not self._try(problem, state, W, shapes):  # a gain of the samples tried alone
             return False
-        state.shapes = shapes
-        self._accept(state, new)
         state.memory.clear()
         state.gains.clear()
         shapes.wait = 1
@@ -312,23 +350,11 @@ class Progressive:
         return True
 
 
-class Evaluation(NamedTuple):
-    """What a pass at `W` says."""
-
-    W: F64
-    loss: float
-    statistics: Statistics
-    relative: F64  #: relative gradient
-    upper: F64  #: block Hessian
-    largest: float  #: entry of the relative gradient
-
-
-def evaluation(W: F64, statistics: Statistics, densities: Densities) -> Evaluation:
-    """Loss, gradient and block Hessian from a pass's sums."""
-    relative, upper, s = np.empty_like(W), np.empty_like(W), statistics
-    sums = (s.loss, s.gradient, s.curvature, s.power, s.diagonal)
-    loss, largest = newton.digest(W, s.n, *sums, densities.log_normalisers, FLOOR, relative, upper)
-    return Evaluation(W, loss, statistics, relative, upper, largest)
+def with_diagonal(matrix: F64, diagonal: F64) -> F64:
+    """A copy of a square `matrix` with another `diagonal`."""
+    out = matrix.copy()
+    out.ravel()[:: len(out) + 1] = diagonal
+    return out
 
 
 def sizes_of_terms(statistics: Statistics, densities: Densities) -> F64:

@@ -65,7 +65,7 @@ class Memory:
     @classmethod
     def of_size(cls, p: int) -> Memory:
         """Room for 20 pairs, fewer where p^2 numbers are many (5 at p = 1000)."""
-        length = int(np.clip(5_000_000 // p**2, 5, 20))
+        length = min(max(5_000_000 // p**2, 5), 20)
         return cls(np.zeros((length, p, p)), np.zeros((length, p, p)))
 
     def add(self, step: F64, change: F64) -> None:

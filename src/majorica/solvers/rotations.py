@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -32,8 +33,11 @@ def square_correlations(Y: F64) -> F64:
 
 def suspicious_pairs(Y: F64, limit: int) -> list[tuple[int, int]]:
     """Pairs of components whose clipped squares are most correlated; `Y` is ``(p, m)``."""
-    score = np.abs(np.triu(kernels.square_correlations(Y), 1)) * np.sqrt(Y.shape[1])
+    score = np.abs(kernels.square_correlations(Y)) * math.sqrt(Y.shape[1])
     first, second = np.nonzero(score > SUSPICIOUS)
+    first, second = first[first < second], second[first < second]
+    if not len(first):
+        return []
     order = np.argsort(-score[first, second], kind="stable")[:limit]
     return [(int(first[o]), int(second[o])) for o in order]
 
@@ -59,7 +63,11 @@ def rotate_pairs(Z: F64, W: F64, shapes: Shapes, flat: Sequence[tuple[int, int]]
     pairs that gained nothing. Changes `W` and `shapes` in place; returns how
     many pairs were rotated.
     """
-    sources = W @ Z.T
+    return _rotate_sources(W @ Z.T, W, shapes, flat)
+
+
+def _rotate_sources(sources: F64, W: F64, shapes: Shapes, flat: Sequence[tuple[int, int]]) -> int:
+    """:func:`rotate_pairs` of the `sources` ``(p, m)``, which follow."""
     m = sources.shape[1]
     rotated = failed = 0
     least = dict.fromkeys(suspicious_pairs(sources, limit=2 * len(W)), LEAST) | dict.fromkeys(flat, LEAST_FLAT)
@@ -100,7 +108,11 @@ def reset_scales(Z: F64, W: F64, shapes: Shapes) -> int:
     at a scale where no shape fits well. Changes `W` and `shapes` in place;
     returns how many rows changed.
     """
-    sources = W @ Z.T
+    return _reset_sources(W @ Z.T, W, shapes)
+
+
+def _reset_sources(sources: F64, W: F64, shapes: Shapes) -> int:
+    """:func:`reset_scales` of the `sources` ``(p, m)``, which follow."""
     m = sources.shape[1]
     deviation = np.sqrt(np.einsum("it,it->i", sources, sources) / m)
     changed = 0
@@ -108,9 +120,16 @@ def reset_scales(Z: F64, W: F64, shapes: Shapes) -> int:
         slopes, loss, log_normaliser, fine = _fit(sources[i] / deviation[i], shapes.allow_fine)
         if loss + np.log(deviation[i]) < _loss(sources[i], shapes, i) - 1.0 / m:
             W[i] /= deviation[i]
+            sources[i] /= deviation[i]
             shapes.slopes[i], shapes.log_normalisers[i], shapes.fine[i] = slopes, log_normaliser, fine
             changed += 1
     return changed
+
+
+def escape(Z: F64, W: F64, shapes: Shapes, flat: Sequence[tuple[int, int]] = ()) -> int:
+    """:func:`reset_scales`, then :func:`rotate_pairs`; returns how many rows and pairs changed."""
+    sources = W @ Z.T
+    return _reset_sources(sources, W, shapes) + _rotate_sources(sources, W, shapes, flat)
 
 
 def _loss(y: F64, shapes: Shapes, i: int) -> float:

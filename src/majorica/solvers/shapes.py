@@ -45,6 +45,11 @@ class Shapes:
         slopes = np.ascontiguousarray(densities.shapes[:, :5])
         return cls(slopes, densities.log_normalisers.copy(), _is_fine(slopes), allow_fine=True)
 
+    def copy(self) -> Shapes:
+        """One that can be changed without changing this one."""
+        own = (self.slopes.copy(), self.log_normalisers.copy(), self.fine.copy())
+        return Shapes(*own, self.allow_fine, self.wait, self.since)
+
     @property
     def due(self) -> bool:
         """Whether it is time for a refit."""

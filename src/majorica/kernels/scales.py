@@ -1,0 +1,80 @@
+"""Scale and shape of one source together, compiled: in turn they creep, as each nearly makes up for the other.
+
+At a fixed direction the loss of a source depends on its scale alone once the
+best shape is taken at every scale, and the slope of that profile needs no
+derivative of the shape. Twin in plain NumPy: :func:`majorica.solvers.ridges.profile`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba as nb
+import numpy as np
+
+from majorica.densities.piecewise import KNOTS
+from majorica.kernels.elementwise import FAST
+from majorica.kernels.shapes import FIT_TOLERANCE, best_shape
+
+#: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
+INLINED_DIGEST = "071900211a69a6e0"
+#: Longest step, and longest way, of the logarithm of a scale.
+LONGEST_STEP, LONGEST_WAY = 0.05, 0.7
+_D1, _D2, _D3, _D4 = (float(knot) for knot in KNOTS)
+
+
+@nb.njit(nogil=True, cache=True, fastmath=FAST)
+def scaled_means(y, scale, t, c):
+    """Fill `t` with the means of the five basis functions of ``scale y``, `c` with those of their slopes times it."""
+    q0, q1, q2, q3, q4, r1, r2, r3, r4 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for k in range(y.size):
+        size = abs(scale * y[k])
+        t1, t2, t3, t4 = max(size - _D1, 0.0), max(size - _D2, 0.0), max(size - _D3, 0.0), max(size - _D4, 0.0)
+        q0 += size * size
+        q1 += t1 * t1
+        q2 += t2 * t2
+        q3 += t3 * t3
+        q4 += t4 * t4
+        r1 += t1
+        r2 += t2
+        r3 += t3
+        r4 += t4
+    n = y.size
+    half = 0.5 / n
+    t[0], t[1], t[2], t[3], t[4] = half * (q0 - q1), half * (q1 - q2), half * (q2 - q3), half * (q3 - q4), half * q4
+    a1, a2, a3, a4 = (q1 + _D1 * r1) / n, (q2 + _D2 * r2) / n, (q3 + _D3 * r3) / n, (q4 + _D4 * r4) / n
+    c[0], c[1], c[2], c[3], c[4] = q0 / n - a1, a1 - a2, a2 - a3, a3 - a4, a4
+
+
+@nb.njit(nogil=True, cache=True)
+def settle_scale(y, slopes, fine, allow_fine, curvature, enough):
+    """Walk downhill along the scale of the source `y`, its best shape at every point, until less than `enough` is left.
+
+    `curvature` is the second derivative of its loss in the logarithm of the
+    scale at its present shape, which sets the first step. Returns the scale,
+    slopes, log normaliser, whether they are fine ones, and the loss.
+    """
+    n = float(y.size)
+    tolerance = FIT_TOLERANCE / n
+    t, c = np.empty(5), np.empty(5)
+    scaled_means(y, 1.0, t, c)
+    k, loss, log_z, is_fine = best_shape(t, slopes, fine, allow_fine, n, tolerance)
+    at, slope = 0.0, np.dot(k, c) - 1.0
+    step = -slope / curvature
+    for _ in range(40):
+        step = min(max(step, -LONGEST_STEP), LONGEST_STEP)
+        if abs(slope * step) < enough or abs(at + step) > LONGEST_WAY:
+            break
+        scaled_means(y, math.exp(at + step), t, c)
+        k_new, loss_new, log_z_new, fine_new = best_shape(t, k, is_fine, allow_fine, n, tolerance)
+        loss_new -= at + step
+        slope_new = np.dot(k_new, c) - 1.0
+        change = slope_new - slope
+        secant = -slope_new * step / change if change * step > 0 else 4 * step
+        if loss_new < loss:
+            at, loss, k, log_z, is_fine, slope = at + step, loss_new, k_new, log_z_new, fine_new, slope_new
+            step = min(max(secant, -4 * abs(step)), 4 * abs(step))
+        else:  # the minimum is nearer
+            back = secant + step
+            step = back if 0.1 < back / step < 0.5 else 0.3 * step
+    return math.exp(at), k, log_z, is_fine, loss

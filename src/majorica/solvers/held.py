@@ -1,0 +1,121 @@
+"""One block of white samples in this process: its passes are single calls, without engine or source in between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from majorica.densities.table import Densities
+from majorica.kernels import newton
+from majorica.kernels.compiled import tile_length
+from majorica.kernels.scratch import workspace
+from majorica.kernels.search import search
+from majorica.problem import Problem
+from majorica.solvers.quasinewton import FLOOR, Memory
+from majorica.statistics import F64, Statistics
+
+#: Steps along one direction, each shorter than the last, before the search gives up.
+TRIES = 10
+#: Largest relative step, in spectral norm: keeps I + step invertible, so log|det W| never jumps sign.
+LONGEST_STEP = 0.5
+#: Tells the search that there is no memory to add to.
+NO_MEMORY = -2
+
+
+class Evaluation(NamedTuple):
+    """What a pass at `W` says."""
+
+    W: F64
+    loss: float
+    statistics: Statistics
+    relative: F64  #: relative gradient
+    upper: F64  #: block Hessian
+    largest: float  #: entry of the relative gradient
+
+
+def evaluation(W: F64, statistics: Statistics, densities: Densities) -> Evaluation:
+    """Loss, gradient and block Hessian from a pass's sums."""
+    relative, upper, s = np.empty_like(W), np.empty_like(W), statistics
+    sums = (s.loss, s.gradient, s.curvature, s.power, s.diagonal)
+    loss, largest = newton.digest(W, s.n, *sums, densities.log_normalisers, FLOOR, relative, upper)
+    return Evaluation(W, loss, statistics, relative, upper, largest)
+
+
+@dataclass(frozen=True)
+class Held:
+    """White samples ``(p, n)``, each component's contiguous; float64 whatever the data, as they are few."""
+
+    Z: F64
+
+    @classmethod
+    def of(cls, problem: Problem) -> Held:
+        """The samples of a problem of one block; p n numbers of memory."""
+        whitening = problem.whitening
+        X = problem.raw(problem.blocks[0])
+        return cls(whitening.matrix @ (X - whitening.mean).T)
+
+    @property
+    def n(self) -> int:
+        """Number of samples."""
+        return self.Z.shape[1]
+
+    def evaluate(self, W: F64, densities: Densities) -> Evaluation:
+        """One pass at `W`."""
+        return self._run(W, W, W, 0.0, np.inf, 0, densities, (W[None], W[None], 0, NO_MEMORY))[2]
+
+    def search(
+        self,
+        W: F64,
+        direction: F64,
+        densities: Densities,
+        relative: F64,
+        known: float,
+        *,
+        below: float,
+        memory: Memory | None,
+    ) -> tuple[int, Evaluation | None]:
+        """Passes made, and the first of ten ever shorter steps along `direction` whose loss is under `below`, if any.
+
+        `relative` and `known` are relative gradient and loss at `W`. A step
+        found is added to `memory`.
+        """
+        pairs = (W[None], W[None], 0, NO_MEMORY)
+        if memory is not None:
+            pairs = (memory.steps, memory.changes, memory.count, memory.newest)
+        made, found, new, count, newest = self._run(W, direction, relative, known, below, TRIES, densities, pairs)
+        if memory is not None:
+            memory.count, memory.newest = count, newest
+        return made, new if found else None
+
+    def _run(
+        self,
+        W: F64,
+        direction: F64,
+        relative: F64,
+        known: float,
+        below: float,
+        tries: int,
+        densities: Densities,
+        pairs: tuple[F64, F64, int, int],
+    ) -> tuple[int, bool, Evaluation, int, int]:
+        p, n = self.Z.shape
+        tile = tile_length(p)
+        new, after, upper, gradient = np.empty((4, p, p))
+        sums, ramps, reaches = np.empty((4, p)), np.empty((p, 4)), np.empty((p, 4))
+        loss_, curvature, power, diagonal = sums
+        formulas = (densities.codes, densities.shapes, densities.log_normalisers)
+        room = (tile, workspace(2 * p * min(tile, n), self.Z.dtype))
+        made, found, loss, largest, count, newest = search(
+            *(self.Z, W, direction, relative, LONGEST_STEP, known, below, tries, FLOOR),
+            *(*pairs, *formulas, *room, new, sums, ramps, reaches, gradient, after, upper),
+        )
+        statistics = Statistics(n, loss_, gradient, curvature, power, diagonal, ramps, reaches)
+        return made, found, Evaluation(new, loss, statistics, after, upper, largest), count, newest
+
+
+def shortened(length: float, rise: float, slope: float) -> float:
+    """The next length to try after a step of `length` rose by `rise` above the line of slope `slope`."""
+    best = -slope * length * length / (2 * rise) if np.isfinite(rise) and rise > 0 else 0.5 * length
+    return min(max(best, 0.1 * length), 0.5 * length)

@@ -1,0 +1,49 @@
+"""Along the ridge of scale and shape: each source's scale is searched with its best shape at every point."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from majorica.densities.piecewise import KNOTS
+from majorica.kernels import scales as kernels
+from majorica.kernels import shapes as fits
+from majorica.solvers.shapes import Shapes
+from majorica.statistics import F64, Statistics
+
+
+def settle_scales(Z: F64, W: F64, shapes: Shapes, statistics: Statistics, enough: float) -> int:
+    """Move scale and shape of the sources of the white samples `Z` ``(p, n)`` to the minimum near by.
+
+    Changes rows of `W` and `shapes` in place, and only where the loss falls
+    by more than `enough`; `statistics` are those at `W`. Returns how many
+    rows changed.
+    """
+    n, changed = statistics.n, 0
+    slopes = np.diag(statistics.gradient) / n - 1.0
+    curvatures = np.maximum(statistics.diagonal / n + 1.0, 1.0)
+    for i in np.flatnonzero(slopes**2 / curvatures > 0.1 * enough).tolist():
+        y = W[i] @ Z
+        known = shapes.slopes[i] @ fits.sample_means(y) + shapes.log_normalisers[i]
+        own = (shapes.slopes[i], bool(shapes.fine[i]), shapes.allow_fine)
+        scale, k, log_normaliser, fine, loss = kernels.settle_scale(y, *own, curvatures[i], 0.1 * enough)
+        if loss < known - enough:
+            W[i] *= scale
+            shapes.slopes[i], shapes.log_normalisers[i], shapes.fine[i] = k, log_normaliser, fine
+            changed += 1
+    return changed
+
+
+def profile(y: F64, scale: float, slopes: F64, *, fine: bool, allow_fine: bool) -> tuple[float, float]:
+    """Loss of the source `y` at `scale` with its best shape, and its derivative in the logarithm of the scale.
+
+    The definition of what the compiled search walks down: the shape's own
+    derivative does not appear, as the loss is stationary in it.
+    """
+    size, n = np.abs(scale * y), float(len(y))
+    tolerance = fits.FIT_TOLERANCE / n
+    k, loss, _, _ = fits.best_shape(fits.basis(size).mean(axis=1), slopes, fine, allow_fine, n, tolerance)
+    edges = np.array([0.0, *KNOTS, np.inf])
+    scores = [np.clip(size - low, 0.0, high - low) for low, high in pairwise(edges)]
+    return float(loss - np.log(scale)), float(k @ [np.mean(score * size) for score in scores] - 1.0)
