@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from majorica.kernels import minibatch, reference
+from majorica.kernels import choose, gaps, reference
 from majorica.solvers import Incremental
 from majorica.solvers.incremental import default_batch_size
 from makers import ALL_DENSITIES, densities_of, laplace, make_problem
@@ -52,7 +52,7 @@ def test_gap_rows_are_the_gaps(name: str, dtype: type) -> None:
     old[:100], y[:20], old[10:30] = y[:100], 0, 0
     densities = densities_of(name, 1)
     got = np.empty(700, dtype)
-    minibatch._gap_row(y, old, densities.codes[0], densities.shapes[0], got)
+    gaps.gap_row(y, old, densities.codes[0], densities.shapes[0], got)
     Y = y.astype(np.float64)[:, None]
     wanted = reference.gaps(Y, Y, old.astype(np.float64)[:, None], densities)[:, 0]
     tolerance = {"rtol": 1e-9, "atol": 1e-12} if dtype is np.float64 else {"rtol": 1e-3, "atol": 2e-5}
@@ -67,7 +67,7 @@ def test_small_gaps_keep_their_digits(name: str) -> None:
     y = (old * (1 + rng.uniform(1e-3, 2e-3, 500))).astype(np.float32)
     densities = densities_of(name, 1)
     got = np.empty(500, np.float32)
-    minibatch._gap_row(y, old, densities.codes[0], densities.shapes[0], got)
+    gaps.gap_row(y, old, densities.codes[0], densities.shapes[0], got)
     Y = y.astype(np.float64)[:, None]
     wanted = reference.gaps(Y, Y, old.astype(np.float64)[:, None], densities)[:, 0]
     np.testing.assert_allclose(got, wanted, rtol=2e-3, atol=1e-13)
@@ -82,7 +82,7 @@ def test_ranks_name_the_largest(dtype: type, kind: type, q: int) -> None:
     gap[2] = gap[4]  # of equals, the first
     ranks = np.full((q, m), names, kind)
     for i in range(p):
-        minibatch._rank(gap[i].copy().view(kind), names - i, ~names, ranks)
+        choose.rank_row(gap[i].copy().view(kind), names - i, ~names, ranks)
     chosen = np.zeros((m, p), bool)
     for r in range(q):
         for t in np.flatnonzero(ranks[r] > names):
