@@ -16,11 +16,11 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "majorica"
 #: Kernel module -> modules whose code or constants are compiled into it, lowest first.
 INLINED = {
     "kernels/elementwise.py": ["densities/base.py", "densities/piecewise.py"],
-    "kernels/sweep.py": ["kernels/elementwise.py"],
+    "kernels/sweep.py": ["kernels/elementwise.py", "kernels/blas.py", "kernels/views.py"],
     "kernels/compiled.py": ["kernels/elementwise.py", "kernels/sweep.py"],
     "kernels/gaps.py": ["kernels/elementwise.py"],
-    "kernels/choose.py": ["kernels/gaps.py"],
-    "kernels/minibatch.py": ["kernels/sweep.py", "kernels/choose.py", "kernels/blas.py", "kernels/team.py"],
+    "kernels/choose.py": ["kernels/gaps.py", "kernels/blas.py", "kernels/views.py"],
+    "kernels/minibatch.py": ["kernels/sweep.py", "kernels/choose.py", "kernels/team.py"],
     "kernels/shapes.py": ["kernels/elementwise.py"],
 }
 PATTERN = re.compile(r'^INLINED_DIGEST = "(\w*)"$', re.MULTILINE)

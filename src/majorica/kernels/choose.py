@@ -11,12 +11,12 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from majorica.kernels.blas import multiply
 from majorica.kernels.gaps import BLOCK, gap_block, gap_row, repeat_shapes
+from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "9ffaef165d425349"
-#: Components below which they lie as rows: loops over a sample would be too short.
-SHORT = 16
+INLINED_DIGEST = "ce2ea179eecfe17a"
 #: Operations below which BLAS has quicker products of small matrices.
 SMALL = 1_000_000
 
@@ -47,6 +47,7 @@ def rank_row(bits, low, clear, ranks):
     A key is a gap read as an integer (positive floats compare like integers)
     whose last bits are `low` instead: they name the component. Changes `bits`.
     """
+    ranks = borrow(ranks)
     q, level, kind = ranks.shape[0], ranks[0], bits.dtype.type
     for t in range(bits.size):
         key, kept = kind((bits[t] & clear) | low), level[t]
@@ -66,6 +67,7 @@ def rank_row(bits, low, clear, ranks):
 @nb.njit(nogil=True, cache=True)
 def rank_samples(bits, lows, clear, names, ranks):
     """:func:`rank_row` for samples as they lie: `bits` (m, p) hold all gaps, `lows` (p,) the names."""
+    bits = borrow(bits)
     q, kind = ranks.shape[0], bits.dtype.type
     none = kind(names)
     for t in range(bits.shape[0]):
@@ -83,45 +85,63 @@ def rank_samples(bits, lows, clear, names, ranks):
 
 
 @nb.njit(nogil=True, cache=True)
-def choose_rows(X, means, K, W, codes, shapes, keys, touch, ranks, work, before, Z, counts, rows, sources, olds):
-    """A part of a mini-batch with its components as rows: fill `Z` (k b numbers) and each component's bucket.
+def fill_buckets(ranks, names, shift, sources, olds, along, apart, counts, rows, new, old):
+    """Put each sample's chosen components into their buckets: sample, source, and where its majorizer touches.
 
-    `keys` (p, b) are random keys, or empty for the greedy choice by gap.
-    Component i's chosen samples are ``rows[i, :counts[i]]``, in order, their
-    sources ``sources[i, :counts[i]]`` and where their majorizers touch `olds`.
+    Component i's source of sample t is ``sources[t * along + i * apart]``,
+    `shift` the number of the first sample. No branches: what is not chosen is
+    written too, and written over by the next.
     """
-    b, f = X.shape
-    p, k = W.shape
-    centred, gap = work[: f * b].reshape(f, b), work[f * b : (f + 1) * b]
-    Y = work[(f + 1) * b : (f + 1 + p) * b].reshape(p, b)
-    white, old = Z[: k * b].reshape(k, b), before[: p * b].reshape(p, b)
-    for t in range(b):
-        for j in range(f):
-            centred[j, t] = X[t, j] - means[j]
-    np.dot(K, centred, white)
-    np.dot(W, white, Y)
-    for t in range(b):
-        for i in range(p):
-            old[i, t] = touch[t, i]
-    names = name_bits(p)
-    bits = gap.view(ranks.dtype)
-    ranks[:] = names
-    for i in range(p):
-        if keys.size:
-            gap[:] = keys[i]
-        else:
-            gap_row(Y[i], old[i], codes[i], shapes[i], gap)
-        rank_row(bits, names - i, ~names, ranks)
-    counts[:] = 0
-    for t in range(b):
+    p, room = rows.shape
+    rows, new, old = borrow(rows).reshape(p * room), borrow(new).reshape(p * room), borrow(old).reshape(p * room)
+    for t in range(ranks.shape[1]):
         for r in range(ranks.shape[0]):
             key = ranks[r, t]
             i = names - (key & names)
             place = counts[i]
-            rows[i, place] = t
-            sources[i, place] = Y[i, t]
-            olds[i, place] = old[i, t]
+            at, given = np.uintp(i * room + place), np.uintp(t * along + i * apart)
+            rows[at] = shift + t
+            new[at] = sources[given]
+            old[at] = olds[given]
             counts[i] = place + (1 if key > names else 0)
+
+
+@nb.njit(nogil=True, cache=True)
+def choose_rows(X, shift, mean, K, W, codes, shapes, keys, touch, ranks, work, before, white, counts, rows, new, old):
+    """A part of a mini-batch, its components as rows: fill its columns of `white` (k, all) and the buckets.
+
+    The part begins at column `shift`. `keys` (p, b) are random keys, or empty
+    for the greedy choice by gap. Component i's chosen samples are ``rows[i,
+    :counts[i]]``, in order, their sources `new` and where their majorizers touch `old`.
+    """
+    b, f = X.shape
+    p, k = W.shape
+    X, touch, work, before, ranks = borrow(X), borrow(touch), borrow(work), borrow(before), borrow(ranks)
+    total = white.shape[1]
+    flat = borrow(white).reshape(k * total)
+    centred, gap, Y = work[: f * b], work[f * b : (f + 1) * b], work[(f + 1) * b : (f + 1 + p) * b]
+    touching = before[: p * b]
+    for j in range(f):
+        source, target, middle = X[:, j], centred[j * b : j * b + b], mean[j]
+        for t in range(b):
+            target[t] = source[t] - middle
+    multiply(k, b, f, K.reshape(k * f), 0, f, 0, centred, 0, b, flat, shift, total, 0.0)
+    multiply(p, b, k, W.reshape(p * k), 0, k, 0, flat, shift, total, Y, 0, b, 0.0)
+    names = name_bits(p)
+    bits = gap.view(ranks.dtype)
+    ranks[:] = names
+    for i in range(p):
+        place = touching[i * b : i * b + b]
+        column = touch[:, i]
+        for t in range(b):
+            place[t] = column[t]
+        if keys.size:
+            gap[:] = keys[i]
+        else:
+            gap_row(Y[i * b : i * b + b], place, codes[i], shapes[i], gap)
+        rank_row(bits, names - i, ~names, ranks)
+    counts[:] = 0
+    fill_buckets(ranks, names, shift, Y, touching, 1, b, counts, rows, new, old)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -138,28 +158,33 @@ def _gaps_by_rows(y, old, codes, shapes, gap, work, before):
 
 
 @nb.njit(nogil=True, cache=True)
-def choose_samples(X, means, KT, WT, codes, shapes, keys, touch, ranks, work, before, lows, Z, counts, rows, sources, olds):
-    """:func:`choose_rows` with samples as they lie, in `Z` too; `KT` and `WT` are transposed."""
+def choose_samples(
+    X, shift, mean, KT, WT, codes, shapes, keys, touch, ranks, work, before, lows, white, counts, rows, new, old
+):  # fmt: skip
+    """:func:`choose_rows` with samples as they lie, in `white` (all, k) too; `KT` and `WT` are transposed.
+
+    `mean` is so many times over that a loop along it is worth vectorising.
+    """
     b, f = X.shape
     k, p = WT.shape
+    X, touch, work, white = borrow(X).reshape(b * f), borrow(touch).reshape(b * p), borrow(work), borrow(white)
     tile = tile_of(b, f, k)
-    names, q = name_bits(p), ranks.shape[0]
+    names = name_bits(p)
     length = max(1, BLOCK // p) * p
     params, rest = work[: 6 * length].reshape(6, length), work[6 * length :]
     shared = repeat_shapes(codes, shapes, params)
     for i in range(p):
         lows[i] = names - i
-    white, memory = Z[: k * b].reshape(b, k), touch.reshape(b * p)
     counts[:] = 0
     for start in range(0, b, tile):
         m = min(tile, b - start)
         centred, Y, gap = rest[: m * f], rest[m * f : m * (f + p)], rest[m * (f + p) : m * (f + 2 * p)]
-        raw, old = X.reshape(b * f)[start * f : (start + m) * f], memory[start * p : (start + m) * p]
-        for begin in range(0, m * f, means.size):
-            source, target = raw[begin : begin + means.size], centred[begin : begin + means.size]
+        raw, touching = X[start * f : (start + m) * f], touch[start * p : (start + m) * p]
+        for begin in range(0, m * f, mean.size):
+            source, target = raw[begin : begin + mean.size], centred[begin : begin + mean.size]
             for j in range(source.size):
-                target[j] = source[j] - means[j]
-        z, y = white[start : start + m], Y.reshape(m, p)
+                target[j] = source[j] - mean[j]
+        z, y = white[shift + start : shift + start + m], Y.reshape(m, p)
         np.dot(centred.reshape(m, f), KT, z)
         np.dot(z, WT, y)
         if keys.size:
@@ -169,17 +194,9 @@ def choose_samples(X, means, KT, WT, codes, shapes, keys, touch, ranks, work, be
         elif shared >= 0:
             for begin in range(0, m * p, length):
                 stop = min(begin + length, m * p)
-                gap_block(Y[begin:stop], old[begin:stop], shared, params, gap[begin:stop])
+                gap_block(Y[begin:stop], touching[begin:stop], shared, params, gap[begin:stop])
         else:
-            _gaps_by_rows(y, old.reshape(m, p), codes, shapes, gap.reshape(m, p), rest[m * (f + 2 * p) :], before)
+            _gaps_by_rows(y, touching.reshape(m, p), codes, shapes, gap.reshape(m, p), rest[m * (f + 2 * p) :], before)
         level = ranks[:, :m]
         rank_samples(gap.view(ranks.dtype).reshape(m, p), lows, ~names, names, level)
-        for t in range(m):
-            for r in range(q):
-                key = level[r, t]
-                i = names - (key & names)
-                place = counts[i]
-                rows[i, place] = start + t
-                sources[i, place] = Y[t * p + i]
-                olds[i, place] = old[t * p + i]
-                counts[i] = place + (1 if key > names else 0)
+        fill_buckets(level, names, shift + start, Y, touching, p, 1, counts, rows, new, old)

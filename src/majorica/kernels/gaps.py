@@ -15,7 +15,7 @@ from majorica.kernels.elementwise import D1, D2, D3, D4, FAST, majorizer, select
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
 INLINED_DIGEST = "6d8a0d5194e76305"
 #: Numbers in a block of the gaps, at most, beyond one sample's.
-BLOCK = 256
+BLOCK = 1024
 
 
 @nb.njit(nogil=True, cache=True)

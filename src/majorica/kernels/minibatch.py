@@ -13,15 +13,14 @@ import numba as nb
 import numpy as np
 
 from majorica.kernels.blas import multiply
-from majorica.kernels.choose import SHORT, choose_rows, choose_samples
+from majorica.kernels.choose import choose_rows, choose_samples
 from majorica.kernels.gaps import BLOCK, change_row
-from majorica.kernels.sweep import catch_up, sweep_row
+from majorica.kernels.sweep import LATE, SHORT, STRIP, catch_up, sweep_row
 from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look, post
+from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "b9c8fb9f716addb3"
-#: Rows of moments a product: those left of the diagonal beyond them are spared.
-STRIP = 32
+INLINED_DIGEST = "49a0430cc50dbf05"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
@@ -33,42 +32,35 @@ def count_parts(b: int) -> int:
 
 
 @nb.njit(nogil=True, cache=True)
-def _take_samples(white, length, k, counts, rows, weights, scale, taken, weighted):
+def _take_samples(white, chosen, changes, taken, weighted):
     """Chosen samples as they lie, and once more times their weights' changes."""
-    kind, place = taken.dtype.type, 0
-    for part in range(counts.size):
-        begin = part * length * k
-        for s in range(counts[part]):
-            at = begin + rows[part, s] * k
-            z, change = white[at : at + k], kind(scale * weights[place])
-            row0, row1 = taken[place * k : place * k + k], weighted[place * k : place * k + k]
-            for j in range(k):
-                row0[j] = z[j]
-                row1[j] = change * z[j]
-            place += 1
+    k = white.shape[1]
+    white, taken, weighted = borrow(white), borrow(taken), borrow(weighted)
+    for s in range(chosen.size):
+        z, change = white[chosen[s]], changes[s]
+        row0, row1 = taken[s * k : s * k + k], weighted[s * k : s * k + k]
+        for j in range(k):
+            row0[j] = z[j]
+            row1[j] = change * z[j]
 
 
 @nb.njit(nogil=True, cache=True)
-def _take_rows(white, length, b, k, counts, rows, weights, scale, taken, weighted):
+def _take_rows(white, chosen, changes, taken, weighted):
     """Chosen samples with components as rows, and once more times their weights' changes."""
-    kind, m = taken.dtype.type, weights.size
-    for j in range(k):
-        row0, row1, place = taken[j * m : j * m + m], weighted[j * m : j * m + m], 0
-        for part in range(counts.size):
-            own = min(length, b - part * length)
-            z = white[part * length * k + j * own : part * length * k + (j + 1) * own]
-            target, chosen = row0[place : place + counts[part]], rows[part]
-            for s in range(target.size):
-                target[s] = z[chosen[s]]
-            place += counts[part]
+    m = chosen.size
+    white, taken, weighted = borrow(white), borrow(taken), borrow(weighted)
+    for j in range(white.shape[0]):
+        z, row0, row1 = white[j], taken[j * m : j * m + m], weighted[j * m : j * m + m]
         for s in range(m):
-            row1[s] = kind(scale * weights[s]) * row0[s]
+            row0[s] = z[chosen[s]]
+            row1[s] = changes[s] * row0[s]
 
 
 @nb.njit(nogil=True, cache=True)
 def _add_upper(A, product, taken, weighted, m):
-    """``A += weighted^T taken``, at least its upper triangle, `STRIP` rows at a time."""
+    """``A += weighted^T taken``, at least its upper triangle, `STRIP` rows at a time: those left of the diagonal are spared."""
     k = A.shape[0]
+    A, product = borrow(A), borrow(product)
     flat = A.reshape(k * k)
     for a in range(0, k, STRIP):
         rows, columns = min(STRIP, k - a), k - a
@@ -80,6 +72,23 @@ def _add_upper(A, product, taken, weighted, m):
                 row0, row1 = A[a + i, a:], product[i * columns : (i + 1) * columns]
                 for j in range(columns):
                     row0[j] += row1[j]
+
+
+@nb.njit(nogil=True, cache=True)
+def _add_tilts(white, chosen, tilts, scale, tilt):
+    """``tilt += sum_s scale tilts_s z_s`` over the chosen samples."""
+    white, k = borrow(white), tilt.size
+    if k < SHORT:
+        for j in range(k):
+            z, total = white[j], 0.0
+            for s in range(chosen.size):
+                total += tilts[s] * z[chosen[s]]
+            tilt[j] += scale * total
+    else:
+        for s in range(chosen.size):
+            z, change = white[chosen[s]], scale * tilts[s]
+            for j in range(k):
+                tilt[j] += change * z[j]
 
 
 @nb.njit(nogil=True, cache=True)
@@ -97,52 +106,45 @@ def _mirror(moments):
 
 @nb.njit(nogil=True, cache=True)
 def _move_component(
-    i, white, b, length, counts, rows, sources, olds, code, shape, flat, scale, touch, A, tilt, offsets, numbers,
+    i, white, counts, rows, sources, olds, code, shape, flat, scale, touch, A, tilt, offsets, numbers, chosen, changes,
     samples, product,
 ):  # fmt: skip
     """Move component `i`'s chosen majorizers to its `sources`: Eq. (updateamem) in one product, and the memory."""
     k = A.shape[0]
+    numbers, samples = borrow(numbers), borrow(samples)
+    old, y, weights, tilts = numbers[0], numbers[1], numbers[2], numbers[3]
     m = 0
-    for part in range(counts.size):
-        for s in range(counts[part]):
-            numbers[0, m], numbers[1, m] = olds[part, s], sources[part, s]
-            m += 1
+    for part in range(counts.shape[0]):
+        row, given, before = borrow(rows)[part, i], borrow(sources)[part, i], borrow(olds)[part, i]
+        count = counts[part, i]
+        place, now, then = borrow(chosen)[m : m + count], y[m : m + count], old[m : m + count]
+        for s in range(count):
+            place[s], now[s], then[s] = row[s], given[s], before[s]
+        m += count
     if m == 0:
         return
-    old, y, weights, tilts = numbers[0, :m], numbers[1, :m], numbers[2, :m], numbers[3, :m]
+    old, y, weights, tilts = old[:m], y[:m], weights[:m], tilts[:m]
+    chosen, changes = borrow(chosen)[:m], borrow(changes)[:m]
     offsets[i] += scale * change_row(old, y, code, shape, weights, tilts)
-    m = 0
-    for part in range(counts.size):
-        for s in range(counts[part]):
-            touch[part * length + rows[part, s], i] = old[m]
-            m += 1
+    for s in range(m):
+        touch[chosen[s], i] = old[s]
+    if flat > 0:
+        weights = tilts
+    for s in range(m):
+        changes[s] = scale * weights[s]
     taken, weighted = samples[: k * m], samples[k * m : 2 * k * m]
-    changes = tilts if flat > 0 else weights
-    if k < SHORT:
-        _take_rows(white, length, b, k, counts, rows, changes, scale, taken, weighted)
-        if flat > 0:
+    if flat > 0:
+        _add_tilts(white, chosen, weights, scale, tilt)
+    elif k < SHORT:
+        _take_rows(white, chosen, changes, taken, weighted)
+        square = product[: k * k].reshape(k, k)
+        np.dot(weighted.reshape(k, m), taken.reshape(k, m).T, square)
+        for a in range(k):
+            row0, row1 = borrow(A)[a], borrow(square)[a]
             for j in range(k):
-                row = weighted[j * m : j * m + m]
-                for s in range(m):
-                    tilt[j] += row[s]
-        else:
-            square = product[: k * k].reshape(k, k)
-            np.dot(weighted.reshape(k, m), taken.reshape(k, m).T, square)
-            for a in range(k):
-                row0, row1 = A[a], square[a]
-                for j in range(k):
-                    row0[j] += row1[j]
-    elif flat > 0:
-        place = 0
-        for part in range(counts.size):
-            for s in range(counts[part]):
-                at = (part * length + rows[part, s]) * k
-                z, change = white[at : at + k], scale * tilts[place]
-                for j in range(k):
-                    tilt[j] += change * z[j]
-                place += 1
+                row0[j] += row1[j]
     else:
-        _take_samples(white, length, k, counts, rows, changes, scale, taken, weighted)
+        _take_samples(white, chosen, changes, taken, weighted)
         _add_upper(A, product, taken, weighted, m)
 
 
@@ -170,8 +172,9 @@ def run_minibatches(
     scratch = np.empty(length * (f + 2 * p + 2) + 6 * (BLOCK + p), X.dtype)
     before, lows = np.empty(length * p, touch.dtype), np.empty(p, ranks.dtype)
     numbers, samples = np.empty((4, longest)), np.empty(2 * longest * k, X.dtype)
-    product, work = np.empty(max(SHORT, STRIP) * k, X.dtype), np.zeros((10, k))
-    s, row, idle, late, total = -1, p, 0, 8, 0.0
+    chosen, changes = np.empty(longest, rows.dtype), np.empty(longest, X.dtype)
+    product, work = np.empty(max(SHORT, STRIP) * k, X.dtype), np.empty((6 + 2 * LATE, k))
+    s, row, idle, late, total = -1, p, 0, 0, 0.0
     while True:
         if first and row == p:  # the next mini-batch
             s, row, total = s + 1, 0, 0.0
@@ -193,19 +196,18 @@ def run_minibatches(
             start, stop = starts[task // parts], stops[task // parts]
             size = -(-(stop - start) // parts)
             low, high = min(start + part * size, stop), min(start + (part + 1) * size, stop)
-            Z, n_low = white[part * size * k : (part + 1) * size * k], low - start
-            own_keys = keys[:, n_low : n_low + high - low]
-            if high == low:
-                counts[part] = 0
-            elif k < SHORT:
+            own_keys, shift = keys[:, low - start : high - start], low - start
+            counts[part] = 0
+            if k < SHORT and high > low:
                 choose_rows(
-                    X[low:high], means, K, now, codes, shapes, own_keys, touch[low:high], ranks[:, : high - low],
-                    scratch, before, Z, counts[part], rows[part], sources[part], olds[part],
+                    X[low:high], shift, mean, K, now, codes, shapes, own_keys, touch[low:high], ranks[:, : high - low],
+                    scratch, before, white, counts[part], rows[part], sources[part], olds[part],
                 )  # fmt: skip
-            else:
+            elif high > low:
                 choose_samples(
-                    X[low:high], means, K, now, codes, shapes, own_keys, touch[low:high], ranks[:, : high - low],
-                    scratch, before, lows, Z, counts[part], rows[part], sources[part], olds[part],
+                    X[low:high], shift, means, K, now, codes, shapes, own_keys, touch[low:high],
+                    ranks[:, : high - low], scratch, before, lows, white, counts[part], rows[part], sources[part],
+                    olds[part],
                 )  # fmt: skip
             if add_one(team, PARTS_DONE) + 1 == (task // parts + 1) * parts:
                 post(team, COMPONENTS, (task // parts + 1) * p)
@@ -233,9 +235,8 @@ def run_minibatches(
             idle, i = 0, task % p
             start, stop = starts[task // p], stops[task // p]
             _move_component(
-                i, white, stop - start, -(-(stop - start) // parts), counts[:, i], rows[:, i], sources[:, i],
-                olds[:, i], codes[i], shapes[i], flat[i], scale, touch[start:stop], moments[i], tilts[i], offsets,
-                numbers, samples, product,
+                i, white, counts, rows, sources, olds, codes[i], shapes[i], flat[i], scale, touch[start:stop],
+                moments[i], tilts[i], offsets, numbers, chosen, changes, samples, product,
             )  # fmt: skip
             post(team, DONE + i, task // p + 1)
             continue

@@ -1,7 +1,7 @@
 """The M-step compiled: each row by truncated conjugate gradient, and the inverse of `W` behind it.
 
-Moments are symmetric: their upper triangle alone is read. Twin: improve_row
-and sweep of :mod:`majorica.kernels.reference`.
+Moments are symmetric: about half of them are read. Twin: improve_row and sweep
+ of :mod:`majorica.kernels.reference`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,18 @@ import math
 import numba as nb
 import numpy as np
 
+from majorica.kernels.blas import multiply
 from majorica.kernels.elementwise import FAST
+from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "6d8a0d5194e76305"
+INLINED_DIGEST = "97feae4b7b5f1b8d"
+#: Components below which loops are quicker than BLAS, and lie as rows in the incremental solver.
+SHORT = 16
+#: Rows of moments that are read and changed from the first one's diagonal on: half of the matrix, if it is large.
+STRIP = 32
+#: Rows by which the inverse may be late.
+LATE = 16
 
 
 @nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
@@ -29,6 +37,7 @@ def _dot(x, y):
 def _apply(A, v, out):
     """``out = A v``, four rows at a time."""
     k = v.size
+    A = borrow(A)
     whole = k // 4 * 4
     for a in range(0, whole, 4):
         row0, row1, row2, row3 = A[a], A[a + 1], A[a + 2], A[a + 3]
@@ -44,44 +53,55 @@ def _apply(A, v, out):
 
 
 @nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def _apply_upper(A, v, out):
-    """``out = A v`` for a symmetric `A` of which only the upper triangle is read: half the memory, once."""
+def _add_rows(A, v, out):
+    """``out += v A`` for some rows `A`, four at a time."""
+    A = borrow(A)
+    whole = v.size // 4 * 4
+    for a in range(0, whole, 4):
+        row0, row1, row2, row3 = A[a], A[a + 1], A[a + 2], A[a + 3]
+        v0, v1, v2, v3 = v[a], v[a + 1], v[a + 2], v[a + 3]
+        for j in range(out.size):
+            out[j] += row0[j] * v0 + row1[j] * v1 + row2[j] * v2 + row3[j] * v3
+    for a in range(whole, v.size):
+        row0, v0 = A[a], v[a]
+        for j in range(out.size):
+            out[j] += row0[j] * v0
+
+
+@nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+def _apply_moments(A, v, out):
+    """``out = A v`` for a symmetric `A`; what lies left of each strip's square on the diagonal is not read."""
     k = v.size
-    whole = k // 4 * 4
+    if k <= STRIP:
+        _apply(A, v, out)
+        return
+    A, v, out = borrow(A), borrow(v), borrow(out)
     for j in range(k):
         out[j] = 0.0
-    for a in range(0, whole, 4):
-        v0, v1, v2, v3 = v[a], v[a + 1], v[a + 2], v[a + 3]
-        row0, row1, row2, row3 = A[a, a:], A[a + 1, a:], A[a + 2, a:], A[a + 3, a:]
-        total0 = row0[0] * v0 + row0[1] * v1 + row0[2] * v2 + row0[3] * v3
-        total1 = row0[1] * v0 + row1[1] * v1 + row1[2] * v2 + row1[3] * v3
-        total2 = row0[2] * v0 + row1[2] * v1 + row2[2] * v2 + row2[3] * v3
-        total3 = row0[3] * v0 + row1[3] * v1 + row2[3] * v2 + row3[3] * v3
-        row0, row1, row2, row3, right, below = row0[4:], row1[4:], row2[4:], row3[4:], v[a + 4 :], out[a + 4 :]
-        for j in range(right.size):
-            x0, x1, x2, x3 = row0[j], row1[j], row2[j], row3[j]
-            total0 += x0 * right[j]
-            total1 += x1 * right[j]
-            total2 += x2 * right[j]
-            total3 += x3 * right[j]
-            below[j] += x0 * v0 + x1 * v1 + x2 * v2 + x3 * v3
-        out[a] += total0
-        out[a + 1] += total1
-        out[a + 2] += total2
-        out[a + 3] += total3
-    for a in range(whole, k):
-        out[a] += A[a, a] * v[a]
-        for j in range(a + 1, k):
-            out[a] += A[a, j] * v[j]
-            out[j] += A[a, j] * v[a]
+    for a in range(0, k, STRIP):
+        stop = min(a + STRIP, k)
+        _add_rows(A[a:stop, a:], v[a:stop], out[a:])
+        right = v[stop:]
+        for i in range(a, stop if stop < k else a, 4):  # strips but the last are whole
+            row0, row1, row2, row3 = A[i, stop:], A[i + 1, stop:], A[i + 2, stop:], A[i + 3, stop:]
+            total0, total1, total2, total3 = 0.0, 0.0, 0.0, 0.0
+            for j in range(right.size):
+                total0 += row0[j] * right[j]
+                total1 += row1[j] * right[j]
+                total2 += row2[j] * right[j]
+                total3 += row3[j] * right[j]
+            out[i] += total0
+            out[i + 1] += total1
+            out[i + 2] += total2
+            out[i + 3] += total3
 
 
 @nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def improve(A, w, c, iterations, work):
-    """Fill ``work[0]`` with the row; reads the upper triangle of `A`. `work` is (5, k) at least."""
+    """Fill ``work[0]`` with the row; reads what :func:`_apply_moments` does. `work` is (5, k) at least."""
     k = w.size
     z, Az, residual, direction, Ad = work[0], work[1], work[2], work[3], work[4]
-    _apply_upper(A, w, Az)
+    _apply_moments(A, w, Az)
     t = _dot(c, w) / _dot(w, Az)
     size = 0.0
     for j in range(k):
@@ -91,7 +111,7 @@ def improve(A, w, c, iterations, work):
         direction[j] = residual[j]
         size += residual[j] * residual[j]
     for _ in range(iterations):
-        _apply_upper(A, direction, Ad)
+        _apply_moments(A, direction, Ad)
         curvature = _dot(direction, Ad)
         if not (curvature > 0 and size > 0):
             break
@@ -115,41 +135,39 @@ def improve(A, w, c, iterations, work):
 
 
 @nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def _follow_inverse(inverse, column, change, step, product):
-    """``inverse -= column change``, then ``product = step inverse``: one reading for both."""
-    p = change.size
-    for k in range(p):
-        product[k] = 0.0
-    whole = p // 2 * 2
-    for j in range(0, whole, 2):
-        row0, row1 = inverse[j], inverse[j + 1]
-        c0, c1, s0, s1 = column[j], column[j + 1], step[j], step[j + 1]
-        for k in range(p):
-            x0, x1 = row0[k] - c0 * change[k], row1[k] - c1 * change[k]
-            row0[k], row1[k] = x0, x1
-            product[k] += s0 * x0 + s1 * x1
-    for j in range(whole, p):
-        row0, c0, s0 = inverse[j], column[j], step[j]
-        for k in range(p):
-            x0 = row0[k] - c0 * change[k]
-            row0[k] = x0
-            product[k] += s0 * x0
+def catch_up(inverse, work, late):
+    """Add to `inverse` the products it is late by; returns 0."""
+    p = inverse.shape[0]
+    if p < SHORT:
+        for r in range(late):
+            column, change = borrow(work)[6 + r], borrow(work)[6 + LATE + r]
+            for j in range(p):
+                row, c = borrow(inverse)[j], column[j]
+                for k in range(p):
+                    row[k] += c * change[k]
+    elif late > 0:
+        flat = borrow(work).reshape(work.size)
+        multiply(p, p, late, flat, 6 * p, p, 1, flat, (6 + LATE) * p, p, inverse.reshape(p * p), 0, p, 1.0)
+    return 0
 
 
 @nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def sweep_row(i, W, inverse, A, tilt, flat, covariance_inverse, iterations, work, late):
     """M-step of row `i`; returns ``w A w / 2 - b w`` after it and what log|det W| grew by, and the next `late`.
 
-    `work` is (10, k). The inverse is late by the product of ``work[late]`` (a
-    column) and ``work[late + 1]``, which the next row subtracts as it reads the
-    inverse anyway; begin with zeros and end with :func:`catch_up`.
+    The inverse stays as it was `late` rows ago: to it belong so many products
+    of a column ``work[6 + r]`` and a row ``work[6 + LATE + r]``, added together
+    by :func:`catch_up` now and then, and at the end. `work` is (6 + 2 LATE, k).
     """
     p = W.shape[0]
-    w, row, column, change = W[i], work[0], work[late], work[late + 1]
-    after = 6 if late == 8 else 8
-    c = work[after]
+    work, inverse = borrow(work), borrow(inverse)
+    w, row, c = borrow(W)[i], work[0], work[5]
     for j in range(p):
-        c[j] = inverse[j, i] - column[j] * change[i]
+        c[j] = inverse[j, i]
+    for r in range(late):
+        column, share = work[6 + r], work[6 + LATE + r, i]
+        for j in range(p):
+            c[j] += column[j] * share
     if flat > 0:
         z1, z2 = work[1], work[2]
         _apply(covariance_inverse, tilt, z1)
@@ -163,36 +181,31 @@ def sweep_row(i, W, inverse, A, tilt, flat, covariance_inverse, iterations, work
     pivot, growth = _dot(c, row), 0.0  # det W grows by the factor `pivot`
     if np.isfinite(pivot) and np.isfinite(_dot(row, row)) and abs(pivot) > 1e-12:
         growth = math.log(abs(pivot))
-        step = work[4]
+        step, column, change = work[4], work[6 + late], work[6 + LATE + late]
         for j in range(p):
             step[j] = (row[j] - w[j]) / pivot
             w[j] = row[j]
-        _follow_inverse(inverse, column, change, step, work[after + 1])
-        late = after
+            column[j] = -c[j]
+            change[j] = 0.0
+        _add_rows(inverse, step, change)
+        for r in range(late):
+            share, before = _dot(step, work[6 + r]), work[6 + LATE + r]
+            for j in range(p):
+                change[j] += share * before[j]
+        late += 1
+        if late == LATE or p < SHORT:
+            late = catch_up(inverse, work, late)
         if not flat > 0:
             return 0.5, growth, late
-    _apply_upper(A, w, work[1])
+    _apply_moments(A, w, work[1])
     return 0.5 * _dot(w, work[1]) - _dot(tilt, w), growth, late
-
-
-@nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def catch_up(inverse, work, late):
-    """Bring `inverse` up to date after the last row, and `work` to where a sweep begins; returns its `late`."""
-    column, change = work[late], work[late + 1]
-    for j in range(inverse.shape[0]):
-        row, c = inverse[j], column[j]
-        for k in range(row.size):
-            row[k] -= c * change[k]
-    for j in range(column.size):
-        column[j], change[j] = 0.0, 0.0
-    return late
 
 
 @nb.njit(nogil=True, cache=True)
 def sweep_rows(W, inverse, moments_, tilts, flat, covariance_inverse, iterations):
     """M-step over all rows; returns the sum of their ``w A w / 2 - b w``."""
-    work = np.zeros((10, W.shape[1]))
-    total, late = 0.0, 8
+    work = np.empty((6 + 2 * LATE, W.shape[1]))
+    total, late = 0.0, 0
     for i in range(W.shape[0]):
         value, _, late = sweep_row(
             i, W, inverse, moments_[i], tilts[i], flat[i], covariance_inverse, iterations, work, late

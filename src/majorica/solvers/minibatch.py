@@ -77,9 +77,9 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     )
     shared = (
         np.empty((p, p), X.dtype),
-        np.empty(parts * length * p, X.dtype),
+        np.empty((p, longest) if p < kernels.SHORT else (longest, p), X.dtype),
         np.empty((parts, p), np.intp),
-        np.empty(buckets, np.int32),
+        np.empty(buckets, np.uint32),
         np.empty(buckets, X.dtype),
         np.empty(buckets, touch.dtype),
         losses,
