@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from majorica.kernels import choose, gaps, reference
+from majorica.kernels import choose, few, gaps, reference
 from majorica.solvers import Incremental
 from majorica.solvers.incremental import default_batch_size
 from makers import ALL_DENSITIES, densities_of, laplace, make_problem
@@ -82,7 +82,7 @@ def test_ranks_name_the_largest(dtype: type, kind: type, q: int) -> None:
     gap[2] = gap[4]  # of equals, the first
     ranks = np.full((q, m), names, kind)
     for i in range(p):
-        choose.rank_row(gap[i].copy().view(kind), names - i, ~names, ranks)
+        few.rank_row(gap[i].copy().view(kind), names - i, ~names, ranks)
     chosen = np.zeros((m, p), bool)
     for r in range(q):
         for t in np.flatnonzero(ranks[r] > names):

@@ -20,7 +20,8 @@ INLINED = {
     "kernels/compiled.py": ["kernels/elementwise.py", "kernels/sweep.py"],
     "kernels/gaps.py": ["kernels/elementwise.py"],
     "kernels/choose.py": ["kernels/gaps.py", "kernels/blas.py", "kernels/views.py"],
-    "kernels/minibatch.py": ["kernels/sweep.py", "kernels/choose.py", "kernels/team.py"],
+    "kernels/few.py": ["kernels/choose.py"],
+    "kernels/minibatch.py": ["kernels/sweep.py", "kernels/few.py", "kernels/team.py"],
     "kernels/shapes.py": ["kernels/elementwise.py"],
 }
 PATTERN = re.compile(r'^INLINED_DIGEST = "(\w*)"$', re.MULTILINE)

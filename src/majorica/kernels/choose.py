@@ -1,8 +1,7 @@
 """The incremental solver's choice of majorizers, compiled: whiten, unmix, gaps, and the q largest of each sample.
 
-Few components lie as rows, so that loops run along samples; more of them lie
-as the samples do, so that nothing is turned round. The chosen pairs go to a
-bucket for each component. Twin: the gaps and select_largest of
+Components lie as the samples do, so that nothing is turned round. The chosen
+pairs go to a bucket for each component. Twin: the gaps and select_largest of
 :mod:`majorica.kernels.reference`.
 """
 
@@ -11,12 +10,11 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from majorica.kernels.blas import multiply
 from majorica.kernels.gaps import BLOCK, gap_block, gap_row, repeat_shapes
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "ce2ea179eecfe17a"
+INLINED_DIGEST = "51150e7f8f0dcd2c"
 #: Operations below which BLAS has quicker products of small matrices.
 SMALL = 1_000_000
 
@@ -41,32 +39,13 @@ def name_bits(p):
 
 
 @nb.njit(nogil=True, cache=True)
-def rank_row(bits, low, clear, ranks):
-    """Keep of each sample the largest keys so far, in descending order down `ranks` (q, m).
-
-    A key is a gap read as an integer (positive floats compare like integers)
-    whose last bits are `low` instead: they name the component. Changes `bits`.
-    """
-    ranks = borrow(ranks)
-    q, level, kind = ranks.shape[0], ranks[0], bits.dtype.type
-    for t in range(bits.size):
-        key, kept = kind((bits[t] & clear) | low), level[t]
-        level[t] = max(key, kept)
-        bits[t] = min(key, kept)
-    for r in range(1, q - 1):
-        level = ranks[r]
-        for t in range(bits.size):
-            key, kept = bits[t], level[t]
-            level[t] = max(key, kept)
-            bits[t] = min(key, kept)
-    level = ranks[q - 1]
-    for t in range(bits.size if q > 1 else 0):
-        level[t] = max(bits[t], level[t])
-
-
-@nb.njit(nogil=True, cache=True)
 def rank_samples(bits, lows, clear, names, ranks):
-    """:func:`rank_row` for samples as they lie: `bits` (m, p) hold all gaps, `lows` (p,) the names."""
+    """Keep of each sample the largest keys, in descending order down `ranks` (q, m).
+
+    A key is a gap, one of `bits` (m, p), read as an integer (positive floats
+    compare like integers) whose last bits are the component's of `lows` (p,)
+    instead: they name it.
+    """
     bits = borrow(bits)
     q, kind = ranks.shape[0], bits.dtype.type
     none = kind(names)
@@ -85,12 +64,12 @@ def rank_samples(bits, lows, clear, names, ranks):
 
 
 @nb.njit(nogil=True, cache=True)
-def fill_buckets(ranks, names, shift, sources, olds, along, apart, counts, rows, new, old):
+def fill_buckets(ranks, names, shift, sources, olds, counts, rows, new, old):
     """Put each sample's chosen components into their buckets: sample, source, and where its majorizer touches.
 
-    Component i's source of sample t is ``sources[t * along + i * apart]``,
-    `shift` the number of the first sample. No branches: what is not chosen is
-    written too, and written over by the next.
+    `sources` and `olds` hold samples as they lie; `shift` is the number of
+    the first. No branches: what is not chosen is written too, and written over
+    by the next.
     """
     p, room = rows.shape
     rows, new, old = borrow(rows).reshape(p * room), borrow(new).reshape(p * room), borrow(old).reshape(p * room)
@@ -99,49 +78,11 @@ def fill_buckets(ranks, names, shift, sources, olds, along, apart, counts, rows,
             key = ranks[r, t]
             i = names - (key & names)
             place = counts[i]
-            at, given = np.uintp(i * room + place), np.uintp(t * along + i * apart)
+            at, given = np.uintp(i * room + place), np.uintp(t * p + i)
             rows[at] = shift + t
             new[at] = sources[given]
             old[at] = olds[given]
             counts[i] = place + (1 if key > names else 0)
-
-
-@nb.njit(nogil=True, cache=True)
-def choose_rows(X, shift, mean, K, W, codes, shapes, keys, touch, ranks, work, before, white, counts, rows, new, old):
-    """A part of a mini-batch, its components as rows: fill its columns of `white` (k, all) and the buckets.
-
-    The part begins at column `shift`. `keys` (p, b) are random keys, or empty
-    for the greedy choice by gap. Component i's chosen samples are ``rows[i,
-    :counts[i]]``, in order, their sources `new` and where their majorizers touch `old`.
-    """
-    b, f = X.shape
-    p, k = W.shape
-    X, touch, work, before, ranks = borrow(X), borrow(touch), borrow(work), borrow(before), borrow(ranks)
-    total = white.shape[1]
-    flat = borrow(white).reshape(k * total)
-    centred, gap, Y = work[: f * b], work[f * b : (f + 1) * b], work[(f + 1) * b : (f + 1 + p) * b]
-    touching = before[: p * b]
-    for j in range(f):
-        source, target, middle = X[:, j], centred[j * b : j * b + b], mean[j]
-        for t in range(b):
-            target[t] = source[t] - middle
-    multiply(k, b, f, K.reshape(k * f), 0, f, 0, centred, 0, b, flat, shift, total, 0.0)
-    multiply(p, b, k, W.reshape(p * k), 0, k, 0, flat, shift, total, Y, 0, b, 0.0)
-    names = name_bits(p)
-    bits = gap.view(ranks.dtype)
-    ranks[:] = names
-    for i in range(p):
-        place = touching[i * b : i * b + b]
-        column = touch[:, i]
-        for t in range(b):
-            place[t] = column[t]
-        if keys.size:
-            gap[:] = keys[i]
-        else:
-            gap_row(Y[i * b : i * b + b], place, codes[i], shapes[i], gap)
-        rank_row(bits, names - i, ~names, ranks)
-    counts[:] = 0
-    fill_buckets(ranks, names, shift, Y, touching, 1, b, counts, rows, new, old)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -161,9 +102,12 @@ def _gaps_by_rows(y, old, codes, shapes, gap, work, before):
 def choose_samples(
     X, shift, mean, KT, WT, codes, shapes, keys, touch, ranks, work, before, lows, white, counts, rows, new, old
 ):  # fmt: skip
-    """:func:`choose_rows` with samples as they lie, in `white` (all, k) too; `KT` and `WT` are transposed.
+    """A part of a mini-batch: fill its rows of `white` (all, k), which begin at `shift`, and the buckets.
 
-    `mean` is so many times over that a loop along it is worth vectorising.
+    `KT` and `WT` are transposed, `mean` so many times over that a loop along
+    it is worth vectorising. `keys` (p, b) are random keys, or empty for the
+    greedy choice by gap. Component i's chosen samples are ``rows[i,
+    :counts[i]]``, in order, their sources `new` and where their majorizers touch `old`.
     """
     b, f = X.shape
     k, p = WT.shape
@@ -199,4 +143,4 @@ def choose_samples(
             _gaps_by_rows(y, touching.reshape(m, p), codes, shapes, gap.reshape(m, p), rest[m * (f + 2 * p) :], before)
         level = ranks[:, :m]
         rank_samples(gap.view(ranks.dtype).reshape(m, p), lows, ~names, names, level)
-        fill_buckets(level, names, shift + start, Y, touching, p, 1, counts, rows, new, old)
+        fill_buckets(level, names, shift + start, Y, touching, counts, rows, new, old)

@@ -134,6 +134,9 @@ def _any_change_row(old, y, code, shape, weights, tilts):
     total = 0.0
     for t in range(old.size):
         value, new = y[t], np.float64(np.float32(y[t]))
+        if new == old[t]:
+            weights[t], tilts[t] = 0.0, 0.0
+            continue
         w0, t0, r0 = majorizer(old[t], code, shape)
         w1, t1, r1 = majorizer(new, code, shape)
         fall = 0.5 * (w0 - w1) * value * value - (t0 - t1) * value + (r0 - r1)

@@ -1,8 +1,8 @@
 """Mini-batches of the incremental solver, compiled: majorization, then minimisation.
 
-Parts of a mini-batch choose their pairs (:mod:`majorica.kernels.choose`), then
-the moments of one component after the other change, then the rows move in
-order. Threads take parts and components as they come; which thread did what
+Parts of a mini-batch choose their pairs (:mod:`majorica.kernels.choose`; few
+components: :mod:`majorica.kernels.few`), then the moments of one component
+after the other change, and the rows move in order. Threads take parts and components as they come; which thread did what
 changes no bit. Twin: the gaps, select_largest, update_moments and sweep of
 :mod:`majorica.kernels.reference`.
 """
@@ -13,14 +13,15 @@ import numba as nb
 import numpy as np
 
 from majorica.kernels.blas import multiply
-from majorica.kernels.choose import choose_rows, choose_samples
+from majorica.kernels.choose import choose_samples
+from majorica.kernels.few import add_parts, move_rows
 from majorica.kernels.gaps import BLOCK, change_row
 from majorica.kernels.sweep import LATE, SHORT, STRIP, catch_up, sweep_row
 from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look, post
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "49a0430cc50dbf05"
+INLINED_DIGEST = "e6fd0f43cd833f90"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
@@ -45,18 +46,6 @@ def _take_samples(white, chosen, changes, taken, weighted):
 
 
 @nb.njit(nogil=True, cache=True)
-def _take_rows(white, chosen, changes, taken, weighted):
-    """Chosen samples with components as rows, and once more times their weights' changes."""
-    m = chosen.size
-    white, taken, weighted = borrow(white), borrow(taken), borrow(weighted)
-    for j in range(white.shape[0]):
-        z, row0, row1 = white[j], taken[j * m : j * m + m], weighted[j * m : j * m + m]
-        for s in range(m):
-            row0[s] = z[chosen[s]]
-            row1[s] = changes[s] * row0[s]
-
-
-@nb.njit(nogil=True, cache=True)
 def _add_upper(A, product, taken, weighted, m):
     """``A += weighted^T taken``, at least its upper triangle, `STRIP` rows at a time: those left of the diagonal are spared."""
     k = A.shape[0]
@@ -77,18 +66,11 @@ def _add_upper(A, product, taken, weighted, m):
 @nb.njit(nogil=True, cache=True)
 def _add_tilts(white, chosen, tilts, scale, tilt):
     """``tilt += sum_s scale tilts_s z_s`` over the chosen samples."""
-    white, k = borrow(white), tilt.size
-    if k < SHORT:
-        for j in range(k):
-            z, total = white[j], 0.0
-            for s in range(chosen.size):
-                total += tilts[s] * z[chosen[s]]
-            tilt[j] += scale * total
-    else:
-        for s in range(chosen.size):
-            z, change = white[chosen[s]], scale * tilts[s]
-            for j in range(k):
-                tilt[j] += change * z[j]
+    white = borrow(white)
+    for s in range(chosen.size):
+        z, change = white[chosen[s]], scale * tilts[s]
+        for j in range(tilt.size):
+            tilt[j] += change * z[j]
 
 
 @nb.njit(nogil=True, cache=True)
@@ -129,30 +111,20 @@ def _move_component(
     for s in range(m):
         touch[chosen[s], i] = old[s]
     if flat > 0:
-        weights = tilts
+        _add_tilts(white, chosen, tilts, scale, tilt)
+        return
     for s in range(m):
         changes[s] = scale * weights[s]
     taken, weighted = samples[: k * m], samples[k * m : 2 * k * m]
-    if flat > 0:
-        _add_tilts(white, chosen, weights, scale, tilt)
-    elif k < SHORT:
-        _take_rows(white, chosen, changes, taken, weighted)
-        square = product[: k * k].reshape(k, k)
-        np.dot(weighted.reshape(k, m), taken.reshape(k, m).T, square)
-        for a in range(k):
-            row0, row1 = borrow(A)[a], borrow(square)[a]
-            for j in range(k):
-                row0[j] += row1[j]
-    else:
-        _take_samples(white, chosen, changes, taken, weighted)
-        _add_upper(A, product, taken, weighted, m)
+    _take_samples(white, chosen, changes, taken, weighted)
+    _add_upper(A, product, taken, weighted, m)
 
 
 @nb.njit(nogil=True, cache=True)
 def run_minibatches(
     first, team, X, starts, stops, mean, K, W, inverse, log_det, codes, shapes, flat, covariance_inverse, keys,
     scale, touch, moments, tilts, offsets, iterations, log_normaliser, sweeps, refresh_every, ranks, now, white,
-    counts, rows, sources, olds, losses,
+    counts, rows, sources, olds, sums, part_tilts, part_offsets, losses,
 ):  # fmt: skip
     """Several mini-batches in a row, ``X[starts[s]:stops[s]]`` each; fills `losses` with the surrogate after each.
 
@@ -161,7 +133,8 @@ def run_minibatches(
     right after its moments if no other thread changed those. `log_det` is
     that of `W`; the first thread returns what it is afterwards. `now` (p, k)
     holds `W` in the samples' precision, transposed like `K` from `SHORT` components on, `white` the whitened mini-batch,
-    `counts` (parts, p), `rows`, `sources` and `olds` (parts, p, part + 1) its buckets.
+    `counts` (parts, p), `rows`, `sources` and `olds` (parts, p, part + 1) its buckets. Below `SHORT` components
+    `sums`, `part_tilts` and `part_offsets` take what each part changes, see :func:`move_rows`, instead.
     """
     p, k = W.shape
     f, parts, length = X.shape[1], counts.shape[0], ranks.shape[1]
@@ -169,9 +142,11 @@ def run_minibatches(
     means = np.empty(max(1, 1024 // f) * f, X.dtype)
     for j in range(means.size):
         means[j] = mean[j % f]
-    scratch = np.empty(length * (f + 2 * p + 2) + 6 * (BLOCK + p), X.dtype)
+    few = k < SHORT
+    room = length * (f + 1 + k + 3 * p + sums.shape[2]) if few else length * (f + 2 * p + 2) + 6 * (BLOCK + p)
+    scratch = np.empty(room, X.dtype)
     before, lows = np.empty(length * p, touch.dtype), np.empty(p, ranks.dtype)
-    numbers, samples = np.empty((4, longest)), np.empty(2 * longest * k, X.dtype)
+    numbers, samples = np.empty((4, longest)), np.empty(0 if few else 2 * longest * k, X.dtype)
     chosen, changes = np.empty(longest, rows.dtype), np.empty(longest, X.dtype)
     product, work = np.empty(max(SHORT, STRIP) * k, X.dtype), np.empty((6 + 2 * LATE, k))
     s, row, idle, late, total = -1, p, 0, 0, 0.0
@@ -180,12 +155,12 @@ def run_minibatches(
             s, row, total = s + 1, 0, 0.0
             if s == starts.size:
                 post(team, OVER, 1)
-                if k >= SHORT:
+                if not few:
                     _mirror(moments)
                 return log_det
             for i in range(p):
                 for j in range(k):
-                    if k < SHORT:
+                    if few:
                         now[i, j] = W[i, j]
                     else:
                         now[j, i] = W[i, j]
@@ -198,11 +173,13 @@ def run_minibatches(
             low, high = min(start + part * size, stop), min(start + (part + 1) * size, stop)
             own_keys, shift = keys[:, low - start : high - start], low - start
             counts[part] = 0
-            if k < SHORT and high > low:
-                choose_rows(
-                    X[low:high], shift, mean, K, now, codes, shapes, own_keys, touch[low:high], ranks[:, : high - low],
-                    scratch, before, white, counts[part], rows[part], sources[part], olds[part],
+            if few and high > low:
+                move_rows(
+                    X[low:high], mean, K, now, codes, shapes, flat, own_keys, touch[low:high], ranks[:, : high - low],
+                    scratch, before, numbers, sums[part], part_tilts[part], part_offsets[part],
                 )  # fmt: skip
+            elif few:
+                sums[part], part_tilts[part], part_offsets[part] = 0, 0, 0
             elif high > low:
                 choose_samples(
                     X[low:high], shift, means, K, now, codes, shapes, own_keys, touch[low:high],
@@ -214,7 +191,7 @@ def run_minibatches(
             continue
         if first and look(team, DONE + row) == s + 1:
             value, growth, late = sweep_row(
-                row, W, inverse, moments[row], tilts[row], flat[row], covariance_inverse, iterations, work, late
+                row, W, inverse, borrow(moments)[row], borrow(tilts)[row], flat[row], covariance_inverse, iterations, work, late
             )
             idle = 0
             total += value
@@ -234,6 +211,12 @@ def run_minibatches(
         if task >= 0:
             idle, i = 0, task % p
             start, stop = starts[task // p], stops[task // p]
+            if few:
+                add_parts(
+                    i, flat[i], scale, sums, part_tilts, part_offsets, borrow(moments)[i], borrow(tilts)[i], offsets
+                )
+                post(team, DONE + i, task // p + 1)
+                continue
             _move_component(
                 i, white, counts, rows, sources, olds, codes[i], shapes[i], flat[i], scale, touch[start:stop],
                 moments[i], tilts[i], offsets, numbers, chosen, changes, samples, product,

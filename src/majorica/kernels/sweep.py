@@ -1,7 +1,7 @@
 """The M-step compiled: each row by truncated conjugate gradient, and the inverse of `W` behind it.
 
 Moments are symmetric: about half of them are read. Twin: improve_row and sweep
- of :mod:`majorica.kernels.reference`.
+of :mod:`majorica.kernels.reference`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
 INLINED_DIGEST = "97feae4b7b5f1b8d"
-#: Components below which loops are quicker than BLAS, and lie as rows in the incremental solver.
+#: Components below which loops are quicker than BLAS, and the incremental solver takes all its samples for each.
 SHORT = 16
 #: Rows of moments that are read and changed from the first one's diagonal on: half of the matrix, if it is large.
 STRIP = 32
 #: Rows by which the inverse may be late.
-LATE = 16
+LATE = 8
 
 
 @nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
@@ -80,26 +80,39 @@ def _apply_moments(A, v, out):
         out[j] = 0.0
     for a in range(0, k, STRIP):
         stop = min(a + STRIP, k)
-        _add_rows(A[a:stop, a:], v[a:stop], out[a:])
-        right = v[stop:]
-        for i in range(a, stop if stop < k else a, 4):  # strips but the last are whole
-            row0, row1, row2, row3 = A[i, stop:], A[i + 1, stop:], A[i + 2, stop:], A[i + 3, stop:]
+        left, right, far = v[a:stop], v[stop:], out[stop:]
+        whole = a + (stop - a) // 4 * 4
+        for i in range(a, whole, 4):
+            row0, row1, row2, row3 = A[i, a:stop], A[i + 1, a:stop], A[i + 2, a:stop], A[i + 3, a:stop]
             total0, total1, total2, total3 = 0.0, 0.0, 0.0, 0.0
-            for j in range(right.size):
-                total0 += row0[j] * right[j]
-                total1 += row1[j] * right[j]
-                total2 += row2[j] * right[j]
-                total3 += row3[j] * right[j]
+            for j in range(left.size):
+                total0 += row0[j] * left[j]
+                total1 += row1[j] * left[j]
+                total2 += row2[j] * left[j]
+                total3 += row3[j] * left[j]
+            if right.size > 0:  # each number serves its row and its column
+                v0, v1, v2, v3 = v[i], v[i + 1], v[i + 2], v[i + 3]
+                row0, row1, row2, row3 = A[i, stop:], A[i + 1, stop:], A[i + 2, stop:], A[i + 3, stop:]
+                for j in range(right.size):
+                    x0, x1, x2, x3 = row0[j], row1[j], row2[j], row3[j]
+                    total0 += x0 * right[j]
+                    total1 += x1 * right[j]
+                    total2 += x2 * right[j]
+                    total3 += x3 * right[j]
+                    far[j] += x0 * v0 + x1 * v1 + x2 * v2 + x3 * v3
             out[i] += total0
             out[i + 1] += total1
             out[i + 2] += total2
             out[i + 3] += total3
+        for i in range(whole, stop):  # only the last strip has such rows
+            out[i] += _dot(A[i, a:stop], left)
 
 
 @nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def improve(A, w, c, iterations, work):
     """Fill ``work[0]`` with the row; reads what :func:`_apply_moments` does. `work` is (5, k) at least."""
     k = w.size
+    work = borrow(work)
     z, Az, residual, direction, Ad = work[0], work[1], work[2], work[3], work[4]
     _apply_moments(A, w, Az)
     t = _dot(c, w) / _dot(w, Az)

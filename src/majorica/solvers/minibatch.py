@@ -43,14 +43,16 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     keys = _random_keys(solver, state, p, starts, stops, X.dtype)
     flat = flat_weights(densities)
     inverse = invert(surrogate.covariance) if flat.any() else surrogate.covariance
-    whitening = problem.whitening.matrix if p < kernels.SHORT else problem.whitening.matrix.T
+    few = p < kernels.SHORT
+    whitening = problem.whitening.matrix if few else problem.whitening.matrix.T
     if np.isnan(state.log_det):
         state.log_det = float(np.linalg.slogdet(state.W)[1])
     losses = np.empty(len(starts))
     longest = int((stops - starts).max())
     parts = kernels.count_parts(longest)
     length = -(-longest // parts)
-    buckets = (parts, p, length + 1)
+    buckets = (0, 0, 0) if few else (parts, p, length + 1)
+    changes = (parts, p) if few else (0, 0)
     given = (
         X,
         starts,
@@ -77,11 +79,14 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     )
     shared = (
         np.empty((p, p), X.dtype),
-        np.empty((p, longest) if p < kernels.SHORT else (longest, p), X.dtype),
+        np.empty((0 if few else longest, p), X.dtype),
         np.empty((parts, p), np.intp),
         np.empty(buckets, np.uint32),
         np.empty(buckets, X.dtype),
         np.empty(buckets, touch.dtype),
+        np.empty((*changes, p * (p + 1) // 2), X.dtype),
+        np.empty((*changes, p), X.dtype),
+        np.empty(changes),
         losses,
     )
     q = p if solver.q is None else min(solver.q, p)
