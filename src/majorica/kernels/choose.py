@@ -100,7 +100,7 @@ def _gaps_by_rows(y, old, codes, shapes, gap, work, before):
 
 @nb.njit(nogil=True, cache=True)
 def choose_samples(
-    X, shift, mean, KT, WT, codes, shapes, keys, touch, ranks, work, before, lows, white, counts, rows, new, old
+    X, shift, mean, KT, WT, codes, shapes, keys, touch, q, ranks, work, before, lows, white, counts, rows, new, old
 ):  # fmt: skip
     """A part of a mini-batch: fill its rows of `white` (all, k), which begin at `shift`, and the buckets.
 
@@ -141,6 +141,6 @@ def choose_samples(
                 gap_block(Y[begin:stop], touching[begin:stop], shared, params, gap[begin:stop])
         else:
             _gaps_by_rows(y, touching.reshape(m, p), codes, shapes, gap.reshape(m, p), rest[m * (f + 2 * p) :], before)
-        level = ranks[:, :m]
+        level = borrow(ranks)[: q * m].reshape(q, m)
         rank_samples(gap.view(ranks.dtype).reshape(m, p), lows, ~names, names, level)
         fill_buckets(level, names, shift + start, Y, touching, counts, rows, new, old)

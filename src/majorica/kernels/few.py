@@ -15,7 +15,7 @@ from majorica.kernels.gaps import change_row, gap_row
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "da26b4bf09cfd60e"
+INLINED_DIGEST = "a32bbab691c3e5f3"
 
 
 @nb.njit(nogil=True, cache=True)
@@ -46,18 +46,20 @@ def rank_row(bits, low, clear, ranks):
 def _keep_chosen(ranks, name, names, touching, Y, old, y):
     """A component's chosen sources `y`, and for all others where their majorizers touch; `old` is that for all."""
     ranks = borrow(ranks)
+    level = ranks[0]
     for t in range(y.size):
-        old[t] = touching[t]
-        y[t] = touching[t]
-    for r in range(ranks.shape[0]):
+        key, new, kept = level[t], np.float64(Y[t]), np.float64(touching[t])
+        old[t] = kept
+        y[t] = new if ((key & names) == name) & (key > names) else kept
+    for r in range(1, ranks.shape[0]):
         level = ranks[r]
         for t in range(y.size):
-            key = level[t]
-            y[t] = Y[t] if (key & names) == name and key > names else y[t]
+            key, new, kept = level[t], np.float64(Y[t]), y[t]
+            y[t] = new if ((key & names) == name) & (key > names) else kept
 
 
 @nb.njit(nogil=True, cache=True)
-def move_rows(X, mean, K, W, codes, shapes, flat, keys, touch, ranks, work, before, numbers, sums, tilts, offsets):
+def move_rows(X, mean, K, W, codes, shapes, flat, keys, touch, q, ranks, work, before, numbers, sums, tilts, offsets):
     """A part of a mini-batch: fill what it changes the moments (packed), tilts and offsets by, and the memory.
 
     `keys` (p, b) are random keys, or empty for the greedy choice by gap.
@@ -67,7 +69,7 @@ def move_rows(X, mean, K, W, codes, shapes, flat, keys, touch, ranks, work, befo
     p, k = W.shape
     pairs = k * (k + 1) // 2
     X, touch, work, before, ranks, numbers = (
-        borrow(X), borrow(touch), borrow(work), borrow(before), borrow(ranks), borrow(numbers),
+        borrow(X), borrow(touch), borrow(work), borrow(before), borrow(ranks)[: q * b].reshape(q, b), borrow(numbers),
     )  # fmt: skip
     centred, gap, Z = work[: f * b], work[f * b : (f + 1) * b], work[(f + 1) * b : (f + 1 + k) * b]
     Y, rest = work[(f + 1 + k) * b : (f + 1 + k + p) * b], work[(f + 1 + k + p) * b :]

@@ -21,7 +21,7 @@ from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "e6fd0f43cd833f90"
+INLINED_DIGEST = "d2d11aaab7f9d958"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
@@ -123,13 +123,13 @@ def _move_component(
 @nb.njit(nogil=True, cache=True)
 def run_minibatches(
     first, team, X, starts, stops, mean, K, W, inverse, log_det, codes, shapes, flat, covariance_inverse, keys,
-    scale, touch, moments, tilts, offsets, iterations, log_normaliser, sweeps, refresh_every, ranks, now, white,
+    scale, touch, moments, tilts, offsets, iterations, log_normaliser, sweeps, refresh_every, q, ranks, now, white,
     counts, rows, sources, olds, sums, part_tilts, part_offsets, losses,
 ):  # fmt: skip
     """Several mini-batches in a row, ``X[starts[s]:stops[s]]`` each; fills `losses` with the surrogate after each.
 
-    All threads of a team call this with the same arrays but `ranks` (q,
-    part), and ``first`` is true for one of them, which moves the rows, each
+    All threads of a team call this with the same arrays but `ranks` (q times
+    a part's samples), and ``first`` is true for one of them, which moves the rows, each
     right after its moments if no other thread changed those. `log_det` is
     that of `W`; the first thread returns what it is afterwards. `now` (p, k)
     holds `W` in the samples' precision, transposed like `K` from `SHORT` components on, `white` the whitened mini-batch,
@@ -137,7 +137,7 @@ def run_minibatches(
     `sums`, `part_tilts` and `part_offsets` take what each part changes, see :func:`move_rows`, instead.
     """
     p, k = W.shape
-    f, parts, length = X.shape[1], counts.shape[0], ranks.shape[1]
+    f, parts, length = X.shape[1], counts.shape[0], ranks.size // q
     longest = parts * length
     means = np.empty(max(1, 1024 // f) * f, X.dtype)
     for j in range(means.size):
@@ -175,15 +175,15 @@ def run_minibatches(
             counts[part] = 0
             if few and high > low:
                 move_rows(
-                    X[low:high], mean, K, now, codes, shapes, flat, own_keys, touch[low:high], ranks[:, : high - low],
+                    X[low:high], mean, K, now, codes, shapes, flat, own_keys, touch[low:high], q, ranks,
                     scratch, before, numbers, sums[part], part_tilts[part], part_offsets[part],
                 )  # fmt: skip
             elif few:
                 sums[part], part_tilts[part], part_offsets[part] = 0, 0, 0
             elif high > low:
                 choose_samples(
-                    X[low:high], shift, means, K, now, codes, shapes, own_keys, touch[low:high],
-                    ranks[:, : high - low], scratch, before, lows, white, counts[part], rows[part], sources[part],
+                    X[low:high], shift, means, K, now, codes, shapes, own_keys, touch[low:high], q,
+                    ranks, scratch, before, lows, white, counts[part], rows[part], sources[part],
                     olds[part],
                 )  # fmt: skip
             if add_one(team, PARTS_DONE) + 1 == (task // parts + 1) * parts:

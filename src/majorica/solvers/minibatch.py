@@ -93,8 +93,8 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     team = np.zeros(kernels.DONE + p, np.int64)
 
     def work(first: bool) -> float:
-        ranks = np.empty((q, length), np.int64 if X.dtype == np.float64 else np.int32)
-        return float(kernels.run_minibatches(first, team, *given, ranks, *shared))
+        ranks = np.empty(q * length, np.int64 if X.dtype == np.float64 else np.int32)
+        return float(kernels.run_minibatches(first, team, *given, q, ranks, *shared))
 
     helpers = 0 if int((stops - starts).sum()) * p * p < WORTH_SHARING else parts - 1
     with assisted(problem.engine, helpers, work, lambda: team.__setitem__(kernels.OVER, 1)):
