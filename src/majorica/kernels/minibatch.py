@@ -2,9 +2,9 @@
 
 Parts of a mini-batch choose their pairs (:mod:`majorica.kernels.choose`; few
 components: :mod:`majorica.kernels.few`), then the moments of one component
-after the other change, and the rows move in order. Threads take parts and components as they come; which thread did what
-changes no bit. Twin: the gaps, select_largest, update_moments and sweep of
-:mod:`majorica.kernels.reference`.
+after the other change, and the rows move in order. Threads take parts and
+components as they come; which thread did what changes no bit. Twin: the gaps,
+select_largest, update_moments and sweep of :mod:`majorica.kernels.reference`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "d2d11aaab7f9d958"
+INLINED_DIGEST = "d861acbb56773e56"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
@@ -47,7 +47,7 @@ def _take_samples(white, chosen, changes, taken, weighted):
 
 @nb.njit(nogil=True, cache=True)
 def _add_upper(A, product, taken, weighted, m):
-    """``A += weighted^T taken``, at least its upper triangle, `STRIP` rows at a time: those left of the diagonal are spared."""
+    """``A += weighted^T taken``, `STRIP` rows at a time; what lies left of their square on the diagonal is spared."""
     k = A.shape[0]
     A, product = borrow(A), borrow(product)
     flat = A.reshape(k * k)
@@ -132,9 +132,9 @@ def run_minibatches(
     a part's samples), and ``first`` is true for one of them, which moves the rows, each
     right after its moments if no other thread changed those. `log_det` is
     that of `W`; the first thread returns what it is afterwards. `now` (p, k)
-    holds `W` in the samples' precision, transposed like `K` from `SHORT` components on, `white` the whitened mini-batch,
-    `counts` (parts, p), `rows`, `sources` and `olds` (parts, p, part + 1) its buckets. Below `SHORT` components
-    `sums`, `part_tilts` and `part_offsets` take what each part changes, see :func:`move_rows`, instead.
+    holds `W` in the samples' precision, transposed like `K` from `SHORT` components on, `white` (b, k) the whitened
+    mini-batch, `counts` (parts, p), `rows`, `sources` and `olds` (parts, p, part + 1) its buckets. Below
+    `SHORT` components `sums`, `part_tilts` and `part_offsets` take what each part changes instead.
     """
     p, k = W.shape
     f, parts, length = X.shape[1], counts.shape[0], ranks.size // q
@@ -191,7 +191,16 @@ def run_minibatches(
             continue
         if first and look(team, DONE + row) == s + 1:
             value, growth, late = sweep_row(
-                row, W, inverse, borrow(moments)[row], borrow(tilts)[row], flat[row], covariance_inverse, iterations, work, late
+                row,
+                W,
+                inverse,
+                borrow(moments)[row],
+                borrow(tilts)[row],
+                flat[row],
+                covariance_inverse,
+                iterations,
+                work,
+                late,
             )
             idle = 0
             total += value

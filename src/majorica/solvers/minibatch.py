@@ -25,6 +25,7 @@ WORTH_SHARING = 2_000_000
 def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState) -> F64:
     """Up to ``state.burst`` mini-batches of this pass; returns the surrogate after each."""
     from majorica.kernels import minibatch as kernels
+    from majorica.kernels.sweep import SHORT
 
     assert state.surrogate is not None
     assert state.touch is not None
@@ -43,7 +44,7 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     keys = _random_keys(solver, state, p, starts, stops, X.dtype)
     flat = flat_weights(densities)
     inverse = invert(surrogate.covariance) if flat.any() else surrogate.covariance
-    few = p < kernels.SHORT
+    few = p < SHORT
     whitening = problem.whitening.matrix if few else problem.whitening.matrix.T
     if np.isnan(state.log_det):
         state.log_det = float(np.linalg.slogdet(state.W)[1])
@@ -105,7 +106,7 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
 
 @contextmanager
 def assisted(engine: Engine, most: int, work: Callable[[bool], float], stop: Callable[[], None]) -> Iterator[None]:
-    """Other threads of `engine`, `most` of them at most, at ``work(False)`` meanwhile; told to `stop` if all else fails."""
+    """At most so many other threads of `engine` are at ``work(False)`` meanwhile, and told to `stop` at the end."""
     assist = getattr(engine, "assist", None)
     helpers = [] if assist is None else assist(work, most)
     try:
