@@ -10,7 +10,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from majorica.kernels.gaps import BLOCK, gap_block, gap_row, repeat_shapes
+from majorica.kernels.gaps import gap_block, gap_row
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
@@ -100,25 +100,23 @@ def _gaps_by_rows(y, old, codes, shapes, gap, work, before):
 
 @nb.njit(nogil=True, cache=True)
 def choose_samples(
-    X, shift, mean, KT, WT, codes, shapes, keys, touch, q, ranks, work, before, lows, white, counts, rows, new, old
+    X, shift, mean, KT, WT, codes, shapes, shared, params, keys, touch, q, ranks, work, before, lows, white, counts,
+    rows, new, old,
 ):  # fmt: skip
     """A part of a mini-batch: fill its rows of `white` (all, k), which begin at `shift`, and the buckets.
 
     `KT` and `WT` are transposed, `mean` so many times over that a loop along
-    it is worth vectorising. `keys` (p, b) are random keys, or empty for the
-    greedy choice by gap. Component i's chosen samples are ``rows[i,
-    :counts[i]]``, in order, their sources `new` and where their majorizers touch `old`.
+    it is worth vectorising; `shared` and `params` are those of ``repeat_shapes``,
+    `lows` (p,) the components' names in keys. `keys` (p, b) are random keys, or
+    empty for the greedy choice by gap. Component i's chosen samples are
+    ``rows[i, :counts[i]]``, in order, their sources `new` and where their majorizers touch `old`.
     """
     b, f = X.shape
     k, p = WT.shape
     X, touch, work, white = borrow(X).reshape(b * f), borrow(touch).reshape(b * p), borrow(work), borrow(white)
     tile = tile_of(b, f, k)
     names = name_bits(p)
-    length = max(1, BLOCK // p) * p
-    params, rest = work[: 6 * length].reshape(6, length), work[6 * length :]
-    shared = repeat_shapes(codes, shapes, params)
-    for i in range(p):
-        lows[i] = names - i
+    length, rest = params.shape[1], work
     counts[:] = 0
     for start in range(0, b, tile):
         m = min(tile, b - start)

@@ -13,15 +13,15 @@ import numba as nb
 import numpy as np
 
 from majorica.kernels.blas import multiply
-from majorica.kernels.choose import choose_samples
+from majorica.kernels.choose import choose_samples, name_bits
 from majorica.kernels.few import add_parts, move_rows
-from majorica.kernels.gaps import BLOCK, change_row
+from majorica.kernels.gaps import BLOCK, change_row, repeat_shapes
 from majorica.kernels.sweep import LATE, SHORT, STRIP, catch_up, sweep_row
 from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look, post
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "d861acbb56773e56"
+INLINED_DIGEST = "6e104c0b6fda64fc"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
@@ -143,9 +143,13 @@ def run_minibatches(
     for j in range(means.size):
         means[j] = mean[j % f]
     few = k < SHORT
-    room = length * (f + 1 + k + 3 * p + sums.shape[2]) if few else length * (f + 2 * p + 2) + 6 * (BLOCK + p)
+    room = length * (f + 1 + k + 3 * p + sums.shape[2]) if few else length * (f + 2 * p + 2)
     scratch = np.empty(room, X.dtype)
     before, lows = np.empty(length * p, touch.dtype), np.empty(p, ranks.dtype)
+    params, names = np.empty((6, max(1, BLOCK // p) * p), X.dtype), name_bits(p)
+    shared = repeat_shapes(codes, shapes, params)
+    for i in range(p):
+        lows[i] = names - i
     numbers, samples = np.empty((4, longest)), np.empty(0 if few else 2 * longest * k, X.dtype)
     chosen, changes = np.empty(longest, rows.dtype), np.empty(longest, X.dtype)
     product, work = np.empty(max(SHORT, STRIP) * k, X.dtype), np.empty((6 + 2 * LATE, k))
@@ -182,8 +186,8 @@ def run_minibatches(
                 sums[part], part_tilts[part], part_offsets[part] = 0, 0, 0
             elif high > low:
                 choose_samples(
-                    X[low:high], shift, means, K, now, codes, shapes, own_keys, touch[low:high], q,
-                    ranks, scratch, before, lows, white, counts[part], rows[part], sources[part],
+                    X[low:high], shift, means, K, now, codes, shapes, shared, params, own_keys,
+                    touch[low:high], q, ranks, scratch, before, lows, white, counts[part], rows[part], sources[part],
                     olds[part],
                 )  # fmt: skip
             if add_one(team, PARTS_DONE) + 1 == (task // parts + 1) * parts:
