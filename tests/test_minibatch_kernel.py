@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from majorica.kernels import minibatch, reference
+from majorica.engines import ThreadEngine
+from majorica.kernels import choose, few, gaps, reference
 from majorica.solvers import Incremental
 from majorica.solvers.incremental import default_batch_size
 from makers import ALL_DENSITIES, densities_of, laplace, make_problem
@@ -23,9 +26,9 @@ def run(X: np.ndarray, name: str, solver: Incremental, steps: int, backend: str 
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("q", "p"), [(1, 4), (2, 4), (3, 4), (2, 17)])
+@pytest.mark.parametrize(("q", "p"), [(1, 4), (2, 4), (3, 4), (1, 17), (2, 17), (3, 17), (2, 37)])
 def test_minibatches_equal_the_plain_kernels(name: str, q: int, p: int) -> None:
-    """Tail tiles and batches, few components (short loops) and more."""
+    """Tail tiles and batches, few components (all samples for each), more (buckets), and several strips of moments."""
     X, _ = laplace(1400, p)
     solver = Incremental(q=q, batch_size=600, tol=0)
     fused, plain = (run(X, name, solver, 7, backend) for backend in (None, "reference"))
@@ -52,7 +55,7 @@ def test_gap_rows_are_the_gaps(name: str, dtype: type) -> None:
     old[:100], y[:20], old[10:30] = y[:100], 0, 0
     densities = densities_of(name, 1)
     got = np.empty(700, dtype)
-    minibatch._gap_row(y, old, densities.codes[0], densities.shapes[0], got)
+    gaps.gap_row(y, old, densities.codes[0], densities.shapes[0], got)
     Y = y.astype(np.float64)[:, None]
     wanted = reference.gaps(Y, Y, old.astype(np.float64)[:, None], densities)[:, 0]
     tolerance = {"rtol": 1e-9, "atol": 1e-12} if dtype is np.float64 else {"rtol": 1e-3, "atol": 2e-5}
@@ -67,7 +70,7 @@ def test_small_gaps_keep_their_digits(name: str) -> None:
     y = (old * (1 + rng.uniform(1e-3, 2e-3, 500))).astype(np.float32)
     densities = densities_of(name, 1)
     got = np.empty(500, np.float32)
-    minibatch._gap_row(y, old, densities.codes[0], densities.shapes[0], got)
+    gaps.gap_row(y, old, densities.codes[0], densities.shapes[0], got)
     Y = y.astype(np.float64)[:, None]
     wanted = reference.gaps(Y, Y, old.astype(np.float64)[:, None], densities)[:, 0]
     np.testing.assert_allclose(got, wanted, rtol=2e-3, atol=1e-13)
@@ -82,12 +85,74 @@ def test_ranks_name_the_largest(dtype: type, kind: type, q: int) -> None:
     gap[2] = gap[4]  # of equals, the first
     ranks = np.full((q, m), names, kind)
     for i in range(p):
-        minibatch._rank(gap[i].copy().view(kind), names - i, ~names, ranks)
+        few.rank_row(gap[i].copy().view(kind), names - i, ~names, ranks)
     chosen = np.zeros((m, p), bool)
     for r in range(q):
         for t in np.flatnonzero(ranks[r] > names):
             chosen[t, names - (ranks[r, t] & names)] = True
     np.testing.assert_array_equal(chosen, reference.select_largest(gap.T.astype(np.float64), q) & (gap.T > 0))
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [(np.float64, np.int64), (np.float32, np.int32)])
+@pytest.mark.parametrize("q", [1, 2, 4])
+def test_ranks_of_samples_as_they_lie(dtype: type, kind: type, q: int) -> None:
+    rng = np.random.default_rng(3)
+    p, m, names = 23, 50, 31
+    gap = rng.normal(size=(m, p)).astype(dtype)
+    gap[:, 2], gap[7] = gap[:, 4], -1.0  # of equals, the first; none is worth choosing
+    ranks = np.empty((q, m), kind)
+    choose.rank_samples(gap.view(kind), (names - np.arange(p)).astype(kind), ~names, names, ranks)
+    chosen = np.zeros((m, p), bool)
+    for r in range(q):
+        for t in np.flatnonzero(ranks[r] > names):
+            chosen[t, names - (ranks[r, t] & names)] = True
+    np.testing.assert_array_equal(chosen, reference.select_largest(gap.astype(np.float64), q) & (gap > 0))
+
+
+@pytest.mark.parametrize("name", ["huber", "piecewise-super", "piecewise-sub"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_gap_blocks_are_gap_rows(name: str, dtype: type) -> None:
+    rng = np.random.default_rng(4)
+    p, m = 5, 300
+    y, old = (rng.laplace(size=(m, p)) * 2).astype(dtype), (rng.laplace(size=(m, p)) * 2).astype(np.float32)
+    densities = densities_of(name, p)
+    shapes, got, wanted = np.empty((6, m * p), dtype), np.empty(m * p, dtype), np.empty(m, dtype)
+    code = gaps.repeat_shapes(densities.codes, densities.shapes, shapes)
+    assert code == densities.codes[0]
+    gaps.gap_block(y.ravel(), old.ravel(), code, shapes, got)
+    for i in range(p):
+        gaps.gap_row(y[:, i].copy(), old[:, i].copy(), densities.codes[i], densities.shapes[i], wanted)
+        np.testing.assert_allclose(got[i::p], wanted, rtol=1e-4 if dtype is np.float32 else 1e-12, atol=1e-6)
+
+
+@pytest.mark.parametrize("p", [4, 17])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_threads_change_no_bit(p: int, dtype: type) -> None:
+    """Which thread chose a part's pairs or changed a component's moments leaves no trace."""
+    X, _ = laplace(30_000, p)
+    states = []
+    for n_jobs in (1, 2, 4):
+        problem = make_problem(X.astype(dtype))
+        engine = ThreadEngine(n_jobs)
+        problem = replace(problem, engine=engine)
+        solver = Incremental(q=2, batch_size=1000, tol=0)
+        densities = densities_of("mixed", p)
+        state = solver.init(problem, 1.3 * np.eye(p), densities, np.random.default_rng(0))
+        state.burst = 50
+        for _ in range(4):
+            solver.step(problem, state)
+        engine.close()
+        states.append(state)
+    for other in states[1:]:
+        for part in ("W", "inverse", "touch", "loss", "log_det"):
+            np.testing.assert_array_equal(getattr(states[0], part), getattr(other, part))
+        np.testing.assert_array_equal(states[0].surrogate.moments, other.surrogate.moments)
+
+
+def test_moments_stay_symmetric() -> None:
+    X, _ = laplace(3000, 40)
+    state = run(X, "mixed", Incremental(q=2, batch_size=500, tol=0), 7, None)
+    np.testing.assert_array_equal(state.surrogate.moments, state.surrogate.moments.transpose(0, 2, 1))
 
 
 def test_log_det_follows_the_rows() -> None:

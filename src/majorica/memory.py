@@ -153,7 +153,8 @@ def _parts(source: Source | Stream, options: Options, n_jobs: int, *, on_disk: b
         size = n * k * 4 if touch else -(-n // options.batch_size) * k * k * 8
         if not (touch and on_disk):
             parts["memory of the incremental solver"] = size
-        parts["mini-batch"] = options.batch_size * (f * item + 5 * k * 8)
+        # Samples, whitened samples and buckets are shared; each thread has what it picks from them, twice, and a tile.
+        parts["mini-batch"] = options.batch_size * (f * item + (3 + 4 * n_jobs) * k * 8)
     return parts
 
 

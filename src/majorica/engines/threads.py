@@ -55,6 +55,11 @@ class ThreadEngine:
             for future in pending:
                 future.cancel()
 
+    def assist(self, function: Callable[[bool], Result], most: int) -> list[Future[Result]]:
+        """Calls ``function(False)`` of other threads, `most` at most, and no more than there are other cores."""
+        count = min(self.n_jobs - 1, most, effective_n_jobs(-1) - 1)
+        return [self._threads().submit(function, False) for _ in range(count)]
+
     def _tasks(
         self,
         function: Callable[..., Result],

@@ -7,20 +7,19 @@ Matrix products go to BLAS. All kernels release the GIL.
 
 from __future__ import annotations
 
-import math
-
 import numba as nb
 import numpy as np
 import numpy.typing as npt
 
 from majorica.densities.base import PIECEWISE, Density
 from majorica.densities.table import Densities
-from majorica.kernels.elementwise import FAST, majorizer, majorizer_rows, piecewise_row, statistics_row
+from majorica.kernels.elementwise import majorizer, majorizer_rows, piecewise_row, statistics_row
 from majorica.kernels.scratch import workspace
+from majorica.kernels.sweep import improve, sweep_rows
 from majorica.statistics import F64, Moments, Statistics, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "3533b0924d398d54"
+INLINED_DIGEST = "d245fd3af19e6767"
 Array = npt.NDArray[np.floating]
 
 
@@ -337,133 +336,13 @@ def add_moments(
     _update_moments(Z, Y, Y, chosen, *formulas, False, scales, moments_, tilts, offsets)
 
 
-@nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def _dot(x, y):
-    total = 0.0
-    for j in range(x.size):
-        total += x[j] * y[j]
-    return total
-
-
-@nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def _apply(A, v, out):
-    """``out = A v``, four rows at a time."""
-    k = v.size
-    whole = k // 4 * 4
-    for a in range(0, whole, 4):
-        row0, row1, row2, row3 = A[a], A[a + 1], A[a + 2], A[a + 3]
-        total0, total1, total2, total3 = 0.0, 0.0, 0.0, 0.0
-        for j in range(k):
-            total0 += row0[j] * v[j]
-            total1 += row1[j] * v[j]
-            total2 += row2[j] * v[j]
-            total3 += row3[j] * v[j]
-        out[a], out[a + 1], out[a + 2], out[a + 3] = total0, total1, total2, total3
-    for a in range(whole, k):
-        out[a] = _dot(A[a], v)
-
-
-@nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def _improve_row(A, w, c, iterations, work):
-    """Fill ``work[0]`` with the row; `work` is (5, k) at least."""
-    k = w.size
-    z, Az, residual, direction, Ad = work[0], work[1], work[2], work[3], work[4]
-    _apply(A, w, Az)
-    t = _dot(c, w) / _dot(w, Az)
-    size = 0.0
-    for j in range(k):
-        z[j] = t * w[j]
-        Az[j] *= t
-        residual[j] = c[j] - Az[j]
-        direction[j] = residual[j]
-        size += residual[j] * residual[j]
-    for _ in range(iterations):
-        _apply(A, direction, Ad)
-        curvature = _dot(direction, Ad)
-        if not (curvature > 0 and size > 0):
-            break
-        step = size / curvature
-        previous, size = size, 0.0
-        for j in range(k):
-            z[j] += step * direction[j]
-            Az[j] += step * Ad[j]
-            residual[j] -= step * Ad[j]
-            size += residual[j] * residual[j]
-        for j in range(k):
-            direction[j] = residual[j] + (size / previous) * direction[j]
-    scale = _dot(z, Az)
-    if scale > 0:
-        shrink = 1 / math.sqrt(scale)
-        for j in range(k):
-            z[j] *= shrink
-    else:
-        for j in range(k):
-            z[j] = w[j]
-
-
-@nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def _sweep_row(i, W, inverse, A, tilt, flat, covariance_inverse, iterations, work):
-    """M-step of row `i`; returns ``w A w / 2 - b w`` after it and what log|det W| grew by. `work` is (7, k)."""
-    p = W.shape[0]
-    w, c, row = W[i], work[6], work[0]
-    for j in range(p):
-        c[j] = inverse[j, i]
-    if flat > 0:
-        z1, z2 = work[1], work[2]
-        _apply(covariance_inverse, tilt, z1)
-        _apply(covariance_inverse, c, z2)
-        t, s = _dot(c, z1) / flat, _dot(c, z2) / flat
-        tau = 0.5 * (t + math.copysign(math.sqrt(t * t + 4 * s), t))
-        for j in range(p):
-            row[j] = (z1[j] + z2[j] / tau) / flat
-    else:
-        _improve_row(A, w, c, iterations, work)
-    pivot, growth = _dot(c, row), 0.0  # det W grows by the factor `pivot`
-    if np.isfinite(pivot) and np.isfinite(_dot(row, row)) and abs(pivot) > 1e-12:
-        growth = math.log(abs(pivot))
-        change, step = work[5], work[4]
-        for j in range(p):
-            step[j] = (row[j] - w[j]) / pivot
-            w[j] = row[j]
-        for j in range(p):
-            change[j] = 0.0
-        whole = p // 4 * 4
-        for j in range(0, whole, 4):
-            row0, row1, row2, row3 = inverse[j], inverse[j + 1], inverse[j + 2], inverse[j + 3]
-            s0, s1, s2, s3 = step[j], step[j + 1], step[j + 2], step[j + 3]
-            for k in range(p):
-                change[k] += s0 * row0[k] + s1 * row1[k] + s2 * row2[k] + s3 * row3[k]
-        for j in range(whole, p):
-            row0, s0 = inverse[j], step[j]
-            for k in range(p):
-                change[k] += s0 * row0[k]
-        for j in range(p):
-            row0, s0 = inverse[j], c[j]
-            for k in range(p):
-                row0[k] -= s0 * change[k]
-        if not flat > 0:
-            return 0.5, growth
-    _apply(A, w, work[1])
-    return 0.5 * _dot(w, work[1]) - _dot(tilt, w), growth
-
-
-@nb.njit(nogil=True, cache=True)
-def _sweep(W, inverse, moments_, tilts, flat, covariance_inverse, iterations):
-    """M-step over all rows; returns the sum of their ``w A w / 2 - b w``."""
-    work = np.empty((7, W.shape[1]))
-    total = 0.0
-    for i in range(W.shape[0]):
-        total += _sweep_row(i, W, inverse, moments_[i], tilts[i], flat[i], covariance_inverse, iterations, work)[0]
-    return total
-
-
 def improve_row(A: F64, w: F64, c: F64, iterations: int) -> F64:
     """Lower the super-Gaussian surrogate over one row by truncated conjugate gradient on ``A z = c``."""
-    work = np.empty((7, len(w)))
-    _improve_row(A, w, np.ascontiguousarray(c), iterations, work)
+    work = np.empty((5, len(w)))
+    improve(A, w, np.ascontiguousarray(c), iterations, work)
     return work[0]
 
 
 def sweep(W: F64, inverse: F64, moments_: F64, tilts: F64, flat: F64, covariance_inverse: F64, iterations: int) -> None:
     """One M-step over all rows, in place on `W` and its `inverse`; O(p^2) a row."""
-    _sweep(W, inverse, moments_, tilts, flat, covariance_inverse, iterations)
+    sweep_rows(W, inverse, moments_, tilts, flat, covariance_inverse, iterations)

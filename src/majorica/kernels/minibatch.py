@@ -1,10 +1,10 @@
 """Mini-batches of the incremental solver, compiled: majorization, then minimisation.
 
-Tiles of samples come first (whiten, unmix, gaps, choice of q); the chosen
-pairs go to a bucket for each component, whose moments and row follow.
-One mini-batch is the work of one thread: two threads that shared its parts
-were no faster. Twin: the gaps, select_largest, update_moments and sweep of
-:mod:`majorica.kernels.reference`.
+Parts of a mini-batch choose their pairs (:mod:`majorica.kernels.choose`; few
+components: :mod:`majorica.kernels.few`), then the moments of one component
+after the other change, and the rows move in order. Threads take parts and
+components as they come; which thread did what changes no bit. Twin: the gaps,
+select_largest, update_moments and sweep of :mod:`majorica.kernels.reference`.
 """
 
 from __future__ import annotations
@@ -12,315 +12,232 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from majorica.densities.base import CLIPPED, PIECEWISE
-from majorica.kernels.compiled import _sweep_row
-from majorica.kernels.elementwise import D1, D2, D3, D4, FAST, majorizer, select_piece
+from majorica.kernels.blas import multiply
+from majorica.kernels.choose import choose_samples, name_bits
+from majorica.kernels.few import add_parts, move_rows
+from majorica.kernels.gaps import BLOCK, change_row, repeat_shapes
+from majorica.kernels.sweep import LATE, SHORT, STRIP, catch_up, sweep_row
+from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look, post
+from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "286e09ce0d3b912c"
-#: Samples a tile.
-TILE = 512
-#: Components below which a bucket's samples are taken as columns: loops over a sample would be too short.
-SHORT = 16
+INLINED_DIGEST = "31cade4c600e3d95"
+#: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
+#: allowed and taken; whether all is over. Components done follow from `DONE` on.
+PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
+
+
+def count_parts(b: int) -> int:
+    """Parts of a mini-batch of `b` samples: an even number, of 250 samples or so."""
+    return 2 * max(1, -(-b // 512))
 
 
 @nb.njit(nogil=True, cache=True)
-def _any_gap_row(y, old, code, shape, gap):
-    """:func:`_gap_row` for any density."""
-    for t in range(y.size):
-        value = np.float64(y[t])
-        w0, t0, r0 = majorizer(np.float64(old[t]), code, shape)
-        w1, t1, r1 = majorizer(value, code, shape)
-        gap[t] = 0.5 * (w0 - w1) * value * value - (t0 - t1) * value + (r0 - r1)
-
-
-@nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def _gap_row(y, old, code, shape, gap):
-    """How far each sample's majorizer, which touches at `old`, lies above the loss at `y`; Eq. (dualgap).
-
-    As a square about `old` and the squares about the knots between `old` and
-    `y`, so that gaps much smaller than the loss keep their digits.
-    """
-    b, d = shape[1], shape[2]
-    kind = gap.dtype.type
-    zero, half = kind(0), kind(0.5)
-    if code == CLIPPED and b >= 0:
-        half_b, knot = kind(0.5 * b), kind(d)
-        for t in range(y.size):
-            u, v = abs(y[t]), abs(kind(old[t]))
-            far = v if v > knot else knot
-            apart, beyond = u - v, u - knot
-            old_half, new_half = half_b if v > knot else zero, half_b if u > knot else zero
-            gap[t] = (new_half - old_half) * beyond * beyond + old_half * knot * apart * apart / far
-    elif code == PIECEWISE:
-        k0, flat = kind(shape[0]), kind(shape[5])
-        j1, j2 = kind(shape[1] - shape[0]), kind(shape[2] - shape[1])
-        j3, j4 = kind(shape[3] - shape[2]), kind(shape[4] - shape[3])
-        d1, d2, d3, d4 = kind(D1), kind(D2), kind(D3), kind(D4)
-        for t in range(y.size):
-            value, value0 = y[t], kind(old[t])
-            u, v = abs(value), abs(value0)
-            b1, b2 = j1 if v > d1 else zero, j2 if v > d2 else zero
-            b3, b4 = j3 if v > d3 else zero, j4 if v > d4 else zero
-            c1, c2 = j1 if u > d1 else zero, j2 if u > d2 else zero
-            c3, c4 = j3 if u > d3 else zero, j4 if u > d4 else zero
-            t1, t2, t3, t4 = u - d1, u - d2, u - d3, u - d4
-            knots = (b1 - c1) * t1 * t1 + (b2 - c2) * t2 * t2 + (b3 - c3) * t3 * t3 + (b4 - c4) * t4 * t4
-            intercept = -(b1 * d1 + b2 * d2 + b3 * d3 + b4 * d4)
-            apart = u - v
-            if flat > 0:
-                bend = flat - (k0 + b1 + b2 + b3 + b4)
-                across = bend * v - intercept if value * value0 < zero else zero
-                gap[t] = half * (bend * apart * apart + knots) + (u + u) * across
-            else:
-                far = v if v > d1 else d1
-                gap[t] = half * (intercept * apart * apart / far + knots)
-    else:
-        _any_gap_row(y, old, code, shape, gap)
+def _take_samples(white, chosen, changes, taken, weighted):
+    """Chosen samples as they lie, and once more times their weights' changes."""
+    k = white.shape[1]
+    white, taken, weighted = borrow(white), borrow(taken), borrow(weighted)
+    for s in range(chosen.size):
+        z, change = white[chosen[s]], changes[s]
+        row0, row1 = taken[s * k : s * k + k], weighted[s * k : s * k + k]
+        for j in range(k):
+            row0[j] = z[j]
+            row1[j] = change * z[j]
 
 
 @nb.njit(nogil=True, cache=True)
-def _rank(bits, low, clear, ranks):
-    """Keep of each sample the largest keys so far, in descending order down `ranks` (q, TILE).
-
-    A key is a gap read as an integer (positive floats compare like integers)
-    whose last bits are `low` instead: they name the component. Changes `bits`.
-    """
-    q, level, kind = ranks.shape[0], ranks[0], bits.dtype.type
-    for t in range(bits.size):
-        key, kept = kind((bits[t] & clear) | low), level[t]
-        level[t] = max(key, kept)
-        bits[t] = min(key, kept)
-    for r in range(1, q - 1):
-        level = ranks[r]
-        for t in range(bits.size):
-            key, kept = bits[t], level[t]
-            level[t] = max(key, kept)
-            bits[t] = min(key, kept)
-    level = ranks[q - 1]
-    for t in range(bits.size if q > 1 else 0):
-        level[t] = max(bits[t], level[t])
+def _add_upper(A, product, taken, weighted, m):
+    """``A += weighted^T taken``, `STRIP` rows at a time; what lies left of their square on the diagonal is spared."""
+    k = A.shape[0]
+    A, product = borrow(A), borrow(product)
+    flat = A.reshape(k * k)
+    for a in range(0, k, STRIP):
+        rows, columns = min(STRIP, k - a), k - a
+        if product.dtype == A.dtype:
+            multiply(rows, columns, m, weighted, a, k, 1, taken, a, k, flat, a * k + a, k, 1.0)
+        else:
+            multiply(rows, columns, m, weighted, a, k, 1, taken, a, k, product, 0, columns, 0.0)
+            for i in range(rows):
+                row0, row1 = A[a + i, a:], product[i * columns : (i + 1) * columns]
+                for j in range(columns):
+                    row0[j] += row1[j]
 
 
 @nb.njit(nogil=True, cache=True)
-def choose_tiles(X, mean, KT, W, codes, shapes, keys, touch, Z, ranks, counts, rows, sources):
-    """Whiten, unmix and choose, tile by tile: fill `Z` (b, k) and one bucket of chosen samples a component.
-
-    `KT` is the whitening, transposed (products with rows as they lie are
-    faster), `touch` (b, p) the memory; `keys` (p, b) are random keys, or empty for
-    the greedy choice by gap. `ranks` (q, TILE) are integers of the samples'
-    width. Component i's chosen samples are ``rows[i, :counts[i]]``, in order,
-    and their sources ``sources[i, :counts[i]]``.
-    """
-    b, f = X.shape
-    p, q = W.shape[0], ranks.shape[0]
-    centred = np.empty(TILE * f, X.dtype)
-    shift = np.empty(TILE * f, X.dtype)
-    for t in range(TILE):
-        for j in range(f):
-            shift[t * f + j] = mean[j]
-    flat_y = np.empty(p * TILE, X.dtype)
-    gap = np.empty(TILE, X.dtype)
-    bits = gap.view(ranks.dtype)
-    old = np.empty((p, TILE + 16), touch.dtype)  # rows not a power of two apart: those would share cache lines
-    names = 1
-    while names < p:
-        names *= 2
-    names -= 1
-    counts[:] = 0
-    for start in range(0, b, TILE):
-        m = min(TILE, b - start)
-        raw = X[start : start + m].reshape(m * f)
-        for j in range(m * f):
-            centred[j] = raw[j] - shift[j]
-        z = Z[start : start + m]
-        y = flat_y[: p * m].reshape(p, m)
-        np.dot(centred[: m * f].reshape(m, f), KT, z)
-        np.dot(W, z.T, y)
-        for t in range(m):
-            for i in range(p):
-                old[i, t] = touch[start + t, i]
-        ranks[:] = names
-        for i in range(p):
-            if keys.size:
-                for t in range(m):
-                    gap[t] = keys[i, start + t]
-            else:
-                _gap_row(y[i], old[i, :m], codes[i], shapes[i], gap[:m])
-            _rank(bits[:m], names - i, ~names, ranks)
-        for t in range(m):
-            for r in range(q):
-                if ranks[r, t] > names:
-                    i = names - (ranks[r, t] & names)
-                    place = counts[i]
-                    rows[i, place] = start + t
-                    sources[i, place] = y[i, t]
-                    counts[i] = place + 1
+def _add_tilts(white, chosen, tilts, scale, tilt):
+    """``tilt += sum_s scale tilts_s z_s`` over the chosen samples."""
+    white = borrow(white)
+    for s in range(chosen.size):
+        z, change = white[chosen[s]], scale * tilts[s]
+        for j in range(tilt.size):
+            tilt[j] += change * z[j]
 
 
 @nb.njit(nogil=True, cache=True)
-def _any_change_row(old, y, code, shape, weights, tilts):
-    """:func:`_change_row` for any density."""
-    total = 0.0
-    for t in range(old.size):
-        value, new = y[t], np.float64(np.float32(y[t]))
-        w0, t0, r0 = majorizer(old[t], code, shape)
-        w1, t1, r1 = majorizer(new, code, shape)
-        fall = 0.5 * (w0 - w1) * value * value - (t0 - t1) * value + (r0 - r1)
-        weights[t], tilts[t] = 0.0, 0.0
-        if fall > 0:
-            weights[t], tilts[t] = w1 - w0, t1 - t0
-            total += r1 - r0
-            old[t] = new
-    return total
-
-
-@nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def _change_row(old, y, code, shape, weights, tilts):
-    """Move majorizers from `old`, in place, to `y` as the memory will hold it, where that lowers the surrogate.
-
-    Fills `weights` and `tilts` with what they change by (or leaves alone the
-    one that never changes); returns the offsets' change.
-    """
-    b, d = shape[1], shape[2]
-    total = 0.0
-    if code == CLIPPED and b >= 0:
-        for t in range(old.size):
-            new = np.float64(np.float32(y[t]))
-            size0, size1 = abs(old[t]), abs(new)
-            outer0 = size0 if size0 > d else d
-            outer1 = size1 if size1 > d else d
-            inside0 = d if size0 > d else size0
-            inside1 = d if size1 > d else size1
-            weight = d * (outer0 - outer1) / (outer0 * outer1)
-            offset = inside1 * (size1 - inside1) - inside0 * (size0 - inside0)
-            lower = weight * y[t] * y[t] + offset < 0.0
-            weights[t] = b * weight if lower else 0.0
-            total += offset if lower else 0.0
-            old[t] = new if lower else old[t]
-        return 0.5 * b * total
-    if code == PIECEWISE:
-        kind = np.float64
-        k0, j1, j2, j3, j4 = shape[0], b - shape[0], d - b, shape[3] - d, shape[4] - shape[3]
-        flat = shape[5]
-        for t in range(old.size if flat > 0 else 0):
-            new = np.float64(np.float32(y[t]))
-            size0, size1 = abs(old[t]), abs(new)
-            slope0, intercept0, level0 = select_piece(size0, k0, j1, j2, j3, j4, kind)
-            slope1, intercept1, level1 = select_piece(size1, k0, j1, j2, j3, j4, kind)
-            lean0 = (flat - slope0) * old[t] - (intercept0 if old[t] > 0 else -intercept0)
-            lean1 = (flat - slope1) * new - (intercept1 if new > 0 else -intercept1)
-            offset = 0.5 * ((flat - slope1) * size1 * size1 - (flat - slope0) * size0 * size0) + (level1 - level0)
-            lower = (lean0 - lean1) * y[t] + offset < 0.0
-            tilts[t] = lean1 - lean0 if lower else 0.0
-            total += offset if lower else 0.0
-            old[t] = new if lower else old[t]
-        for t in range(0 if flat > 0 else old.size):
-            new = np.float64(np.float32(y[t]))
-            size0, size1 = abs(old[t]), abs(new)
-            slope0, intercept0, level0 = select_piece(size0, k0, j1, j2, j3, j4, kind)
-            slope1, intercept1, level1 = select_piece(size1, k0, j1, j2, j3, j4, kind)
-            outer0 = size0 if size0 > D1 else D1
-            outer1 = size1 if size1 > D1 else D1
-            weight = (slope1 - slope0) + (intercept1 * outer0 - intercept0 * outer1) / (outer0 * outer1)
-            offset = 0.5 * (intercept1 * size1 - intercept0 * size0) + (level1 - level0)
-            lower = 0.5 * weight * y[t] * y[t] + offset < 0.0
-            weights[t] = weight if lower else 0.0
-            total += offset if lower else 0.0
-            old[t] = new if lower else old[t]
-        return total
-    return _any_change_row(old, y, code, shape, weights, tilts)
+def _mirror(moments):
+    """Write all upper triangles into the lower ones, squares that fit in cache lines at a time."""
+    p, k = moments.shape[0], moments.shape[1]
+    for i in range(p):
+        A = moments[i]
+        for a in range(0, k, 8):
+            for b in range(0, a + 8, 8):
+                for r in range(a, min(a + 8, k)):
+                    for j in range(b, min(b + 8, r)):
+                        A[r, j] = A[j, r]
 
 
 @nb.njit(nogil=True, cache=True)
-def _move_component(i, Z, rows, sources, code, shape, flat, scale, touch, A, tilt, offsets, numbers, samples, product):
+def _move_component(
+    i, white, counts, rows, sources, olds, code, shape, flat, scale, touch, A, tilt, offsets, numbers, chosen, changes,
+    samples, product,
+):  # fmt: skip
     """Move component `i`'s chosen majorizers to its `sources`: Eq. (updateamem) in one product, and the memory."""
-    m, k = rows.size, Z.shape[1]
+    k = A.shape[0]
+    numbers, samples = borrow(numbers), borrow(samples)
+    old, y, weights, tilts = numbers[0], numbers[1], numbers[2], numbers[3]
+    m = 0
+    for part in range(counts.shape[0]):
+        row, given, before = borrow(rows)[part, i], borrow(sources)[part, i], borrow(olds)[part, i]
+        count = counts[part, i]
+        place, now, then = borrow(chosen)[m : m + count], y[m : m + count], old[m : m + count]
+        for s in range(count):
+            place[s], now[s], then[s] = row[s], given[s], before[s]
+        m += count
     if m == 0:
         return
-    old, y, weights, tilts = numbers[0, :m], numbers[1, :m], numbers[2, :m], numbers[3, :m]
+    old, y, weights, tilts = old[:m], y[:m], weights[:m], tilts[:m]
+    chosen, changes = borrow(chosen)[:m], borrow(changes)[:m]
+    offsets[i] += scale * change_row(old, y, code, shape, weights, tilts)
     for s in range(m):
-        old[s] = touch[rows[s], i]
-        y[s] = sources[s]
-    offsets[i] += scale * _change_row(old, y, code, shape, weights, tilts)
-    for s in range(m):
-        touch[rows[s], i] = old[s]
+        touch[chosen[s], i] = old[s]
     if flat > 0:
-        for s in range(m):
-            z, change = Z[rows[s]], scale * tilts[s]
-            for j in range(k):
-                tilt[j] += change * z[j]
+        _add_tilts(white, chosen, tilts, scale, tilt)
         return
-    if k < SHORT:
-        taken, weighted = samples[: k * m].reshape(k, m), samples[k * m : 2 * k * m].reshape(k, m)
-        for s in range(m):
-            z = Z[rows[s]]
-            for j in range(k):
-                taken[j, s] = z[j]
-        for j in range(k):
-            row0, row1 = taken[j], weighted[j]
-            for s in range(m):
-                row1[s] = Z.dtype.type(scale * weights[s]) * row0[s]
-        np.dot(weighted, taken.T, product)
-    else:
-        taken, weighted = samples[: k * m].reshape(m, k), samples[k * m : 2 * k * m].reshape(m, k)
-        for s in range(m):
-            z, change = Z[rows[s]], Z.dtype.type(scale * weights[s])
-            row0, row1 = taken[s], weighted[s]
-            for j in range(k):
-                row0[j] = z[j]
-                row1[j] = change * z[j]
-        np.dot(weighted.T, taken, product)
-    for a in range(k):
-        row0, row1 = A[a], product[a]
-        for j in range(k):
-            row0[j] += row1[j]
+    for s in range(m):
+        changes[s] = scale * weights[s]
+    taken, weighted = samples[: k * m], samples[k * m : 2 * k * m]
+    _take_samples(white, chosen, changes, taken, weighted)
+    _add_upper(A, product, taken, weighted, m)
 
 
 @nb.njit(nogil=True, cache=True)
 def run_minibatches(
-    X, starts, stops, mean, KT, W, inverse, log_det, codes, shapes, flat, covariance_inverse, keys, scale, touch,
-    moments, tilts, offsets, iterations, log_normaliser, sweeps, refresh_every, ranks, losses,
+    first, team, X, starts, stops, mean, K, W, inverse, log_det, codes, shapes, flat, covariance_inverse, keys,
+    scale, touch, moments, tilts, offsets, iterations, log_normaliser, sweeps, refresh_every, q, ranks, now, white,
+    counts, rows, sources, olds, sums, part_tilts, part_offsets, losses,
 ):  # fmt: skip
     """Several mini-batches in a row, ``X[starts[s]:stops[s]]`` each; fills `losses` with the surrogate after each.
 
-    Each row moves right after its moments, while they are in the cache.
-    `log_det` is that of `W`; returns what it is afterwards.
+    All threads of a team call this with the same arrays but `ranks` (q times
+    a part's samples), and ``first`` is true for one of them, which moves the rows, each
+    right after its moments if no other thread changed those. `log_det` is
+    that of `W`; the first thread returns what it is afterwards. `now` (p, k)
+    holds `W` in the samples' precision, transposed like `K` from `SHORT` components on, `white` (b, k) the whitened
+    mini-batch, `counts` (parts, p), `rows`, `sources` and `olds` (parts, p, part + 1) its buckets. Below
+    `SHORT` components `sums`, `part_tilts` and `part_offsets` take what each part changes instead.
     """
     p, k = W.shape
-    longest = 0
-    for s in range(starts.size):
-        longest = max(longest, stops[s] - starts[s])
-    space = np.empty((longest, k), X.dtype)
-    now = np.empty((p, k), X.dtype)
-    counts, rows = np.empty(p, np.intp), np.empty((p, longest + 16), np.int32)
-    sources = np.empty((p, longest + 16), X.dtype)
-    numbers, samples = np.empty((4, longest)), np.empty(2 * longest * k, X.dtype)
-    product, work = np.empty((k, k), X.dtype), np.empty((7, k))
-    for s in range(starts.size):
-        start, stop = starts[s], stops[s]
-        Z, memory = space[: stop - start], touch[start:stop]
-        for i in range(p):
-            for j in range(k):
-                now[i, j] = W[i, j]
-        choose_tiles(X[start:stop], mean, KT, now, codes, shapes, keys, memory, Z, ranks, counts, rows, sources)
-        total = 0.0
-        for i in range(p):
-            m = counts[i]
-            _move_component(
-                i, Z, rows[i, :m], sources[i, :m], codes[i], shapes[i], flat[i], scale, memory, moments[i], tilts[i],
-                offsets, numbers, samples, product,
-            )  # fmt: skip
-            value, growth = _sweep_row(
-                i, W, inverse, moments[i], tilts[i], flat[i], covariance_inverse, iterations, work
-            )  # fmt: skip
-            total += value
-            log_det += growth
-        if (sweeps + s + 1) % refresh_every == 0:
-            fresh = np.linalg.inv(W)
+    f, parts, length = X.shape[1], counts.shape[0], ranks.size // q
+    longest = parts * length
+    means = np.empty(max(1, 1024 // f) * f, X.dtype)
+    for j in range(means.size):
+        means[j] = mean[j % f]
+    few = k < SHORT
+    room = length * (f + 1 + k + 3 * p + sums.shape[2]) if few else length * (f + 2 * p + 2)
+    scratch = np.empty(room, X.dtype)
+    before, lows = np.empty(length * p, touch.dtype), np.empty(p, ranks.dtype)
+    params, names = np.empty((6, max(1, BLOCK // p) * p), X.dtype), name_bits(p)
+    shared = repeat_shapes(codes, shapes, params)
+    for i in range(p):
+        lows[i] = names - i
+    numbers, samples = np.empty((4, longest)), np.empty(0 if few else 2 * longest * k, X.dtype)
+    chosen, changes = np.empty(longest, rows.dtype), np.empty(longest, X.dtype)
+    product, work = np.empty(max(SHORT, STRIP) * k, X.dtype), np.empty((6 + 2 * LATE, k))
+    s, row, idle, late, total = -1, p, 0, 0, 0.0
+    while True:
+        if first and row == p:  # the next mini-batch
+            s, row, total = s + 1, 0, 0.0
+            if s == starts.size:
+                post(team, OVER, 1)
+                if not few:
+                    _mirror(moments)
+                return log_det
             for i in range(p):
                 for j in range(k):
-                    inverse[i, j] = fresh[i, j]
-            log_det = np.linalg.slogdet(W)[1]
-        losses[s] = total + offsets.sum() + log_normaliser - log_det
-    return log_det
+                    if few:
+                        now[i, j] = W[i, j]
+                    else:
+                        now[j, i] = W[i, j]
+            post(team, PARTS, (s + 1) * parts)
+        task = claim(team, PARTS_TAKEN, PARTS)
+        if task >= 0:
+            idle, part = 0, task % parts
+            start, stop = starts[task // parts], stops[task // parts]
+            size = -(-(stop - start) // parts)
+            low, high = min(start + part * size, stop), min(start + (part + 1) * size, stop)
+            own_keys, shift = keys[:, low - start : high - start], low - start
+            counts[part] = 0
+            if few and high > low:
+                move_rows(
+                    X[low:high], mean, K, now, codes, shapes, flat, own_keys, touch[low:high], q, ranks,
+                    scratch, before, numbers, sums[part], part_tilts[part], part_offsets[part],
+                )  # fmt: skip
+            elif few:
+                sums[part], part_tilts[part], part_offsets[part] = 0, 0, 0
+            elif high > low:
+                choose_samples(
+                    X[low:high], shift, means, K, now, codes, shapes, shared, params, own_keys,
+                    touch[low:high], q, ranks, scratch, before, lows, white, counts[part], rows[part], sources[part],
+                    olds[part],
+                )  # fmt: skip
+            if add_one(team, PARTS_DONE) + 1 == (task // parts + 1) * parts:
+                post(team, COMPONENTS, (task // parts + 1) * p)
+            continue
+        if first and look(team, DONE + row) == s + 1:
+            value, growth, late = sweep_row(
+                row,
+                W,
+                inverse,
+                borrow(moments)[row],
+                borrow(tilts)[row],
+                flat[row],
+                covariance_inverse,
+                iterations,
+                work,
+                late,
+            )
+            idle = 0
+            total += value
+            log_det += growth
+            row += 1
+            if row == p:
+                late = catch_up(inverse, work, late)
+                if (sweeps + s + 1) % refresh_every == 0:
+                    fresh = np.linalg.inv(W)
+                    for i in range(p):
+                        for j in range(k):
+                            inverse[i, j] = fresh[i, j]
+                    log_det = np.linalg.slogdet(W)[1]
+                losses[s] = total + offsets.sum() + log_normaliser - log_det
+            continue
+        task = claim(team, COMPONENTS_TAKEN, COMPONENTS)
+        if task >= 0:
+            idle, i = 0, task % p
+            start, stop = starts[task // p], stops[task // p]
+            if few:
+                add_parts(
+                    i, flat[i], scale, sums, part_tilts, part_offsets, borrow(moments)[i], borrow(tilts)[i], offsets
+                )
+                post(team, DONE + i, task // p + 1)
+                continue
+            _move_component(
+                i, white, counts, rows, sources, olds, codes[i], shapes[i], flat[i], scale, touch[start:stop],
+                moments[i], tilts[i], offsets, numbers, chosen, changes, samples, product,
+            )  # fmt: skip
+            post(team, DONE + i, task // p + 1)
+            continue
+        if not first and look(team, OVER) > 0:
+            return 0.0
+        idle += 1
+        if idle > PATIENCE:
+            let_others_run()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from majorica.engines.base import Engine
 from majorica.problem import Problem
 from majorica.statistics import F64, invert
 from majorica.surrogate import REFRESH_EVERY, flat_weights
@@ -15,9 +18,14 @@ if TYPE_CHECKING:
     from majorica.solvers.incremental import Incremental, IncrementalState
 
 
+#: Products in a call, below which a second thread would be late.
+WORTH_SHARING = 2_000_000
+
+
 def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState) -> F64:
     """Up to ``state.burst`` mini-batches of this pass; returns the surrogate after each."""
     from majorica.kernels import minibatch as kernels
+    from majorica.kernels.sweep import SHORT
 
     assert state.surrogate is not None
     assert state.touch is not None
@@ -36,39 +44,78 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     keys = _random_keys(solver, state, p, starts, stops, X.dtype)
     flat = flat_weights(densities)
     inverse = invert(surrogate.covariance) if flat.any() else surrogate.covariance
-    fixed = (problem.whitening.mean.astype(X.dtype), np.ascontiguousarray(problem.whitening.matrix.T, X.dtype))
-    formulas = (densities.codes, densities.shapes)
-    q = p if solver.q is None else min(solver.q, p)
-    rest = (surrogate.moments, surrogate.tilts, surrogate.offsets)
-    normaliser = float(densities.log_normalisers.sum())
-    losses = np.empty(len(starts))
-    ranks = np.empty((q, kernels.TILE), np.int64 if X.dtype == np.float64 else np.int32)
+    few = p < SHORT
+    whitening = problem.whitening.matrix if few else problem.whitening.matrix.T
     if np.isnan(state.log_det):
         state.log_det = float(np.linalg.slogdet(state.W)[1])
-    state.log_det = kernels.run_minibatches(
+    losses = np.empty(len(starts))
+    longest = int((stops - starts).max())
+    parts = kernels.count_parts(longest)
+    length = -(-longest // parts)
+    buckets = (0, 0, 0) if few else (parts, p, length + 1)
+    changes = (parts, p) if few else (0, 0)
+    given = (
         X,
         starts,
         stops,
-        *fixed,
+        problem.whitening.mean.astype(X.dtype),
+        np.ascontiguousarray(whitening, X.dtype),
         state.W,
         state.inverse,
         state.log_det,
-        *formulas,
+        densities.codes,
+        densities.shapes,
         flat,
         inverse,
         keys,
         1 / problem.n,
         touch,
-        *rest,
+        surrogate.moments,
+        surrogate.tilts,
+        surrogate.offsets,
         solver.iterations,
-        normaliser,
+        float(densities.log_normalisers.sum()),
         surrogate.sweeps,
         REFRESH_EVERY,
-        ranks,
+    )
+    shared = (
+        np.empty((p, p), X.dtype),
+        np.empty((0 if few else longest, p), X.dtype),
+        np.empty((parts, p), np.intp),
+        np.empty(buckets, np.uint32),
+        np.empty(buckets, X.dtype),
+        np.empty(buckets, touch.dtype),
+        np.empty((*changes, p * (p + 1) // 2), X.dtype),
+        np.empty((*changes, p), X.dtype),
+        np.empty(changes),
         losses,
     )
+    q = p if solver.q is None else min(solver.q, p)
+    team = np.zeros(kernels.DONE + p, np.int64)
+
+    def work(first: bool) -> float:
+        ranks = np.empty(q * length, np.int64 if X.dtype == np.float64 else np.int32)
+        return float(kernels.run_minibatches(first, team, *given, q, ranks, *shared))
+
+    helpers = 0 if int((stops - starts).sum()) * p * p < WORTH_SHARING else parts - 1
+    with assisted(problem.engine, helpers, work, lambda: team.__setitem__(kernels.OVER, 1)):
+        state.log_det = work(True)
     surrogate.sweeps += len(starts)
     return losses
+
+
+@contextmanager
+def assisted(engine: Engine, most: int, work: Callable[[bool], float], stop: Callable[[], None]) -> Iterator[None]:
+    """At most so many other threads of `engine` are at ``work(False)`` meanwhile, and told to `stop` at the end."""
+    assist = getattr(engine, "assist", None)
+    helpers = [] if assist is None else assist(work, most)
+    try:
+        yield
+    finally:
+        stop()
+        for helper in helpers:
+            if not helper.cancel():
+                helper.result()
 
 
 def _random_keys(

@@ -1,0 +1,144 @@
+"""The incremental solver's choice of majorizers, compiled: whiten, unmix, gaps, and the q largest of each sample.
+
+Components lie as the samples do, so that nothing is turned round. The chosen
+pairs go to a bucket for each component. Twin: the gaps and select_largest of
+:mod:`majorica.kernels.reference`.
+"""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+from majorica.kernels.gaps import gap_block, gap_row
+from majorica.kernels.views import borrow
+
+#: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
+INLINED_DIGEST = "88e0d96130c52051"
+#: Operations below which BLAS has quicker products of small matrices.
+SMALL = 1_000_000
+
+
+@nb.njit(nogil=True, cache=True)
+def tile_of(b, f, k):
+    """Samples a product: few enough for BLAS's small matrices, of about the same number each."""
+    most = SMALL // (k * max(f, k))
+    if most < 32:  # too many components for that
+        most = 256
+    tiles = -(-b // min(most, 512))
+    return -(-b // tiles)
+
+
+@nb.njit(nogil=True, cache=True)
+def name_bits(p):
+    """The last bits of a key that can name `p` components, all set."""
+    names = 1
+    while names < p:
+        names *= 2
+    return names - 1
+
+
+@nb.njit(nogil=True, cache=True)
+def rank_samples(bits, lows, clear, names, ranks):
+    """Keep of each sample the largest keys, in descending order down `ranks` (q, m).
+
+    A key is a gap, one of `bits` (m, p), read as an integer (positive floats
+    compare like integers) whose last bits are the component's of `lows` (p,)
+    instead: they name it.
+    """
+    bits = borrow(bits)
+    q, kind = ranks.shape[0], bits.dtype.type
+    none = kind(names)
+    for t in range(bits.shape[0]):
+        row = bits[t]
+        best = none
+        for j in range(row.size):
+            best = max(best, kind((row[j] & clear) | lows[j]))
+        ranks[0, t] = best
+        for r in range(1, q):
+            above, best = best, none
+            for j in range(row.size):
+                key = kind((row[j] & clear) | lows[j])
+                best = max(best, key if key < above else none)
+            ranks[r, t] = best
+
+
+@nb.njit(nogil=True, cache=True)
+def fill_buckets(ranks, names, shift, sources, olds, counts, rows, new, old):
+    """Put each sample's chosen components into their buckets: sample, source, and where its majorizer touches.
+
+    `sources` and `olds` hold samples as they lie; `shift` is the number of
+    the first. No branches: what is not chosen is written too, and written over
+    by the next.
+    """
+    p, room = rows.shape
+    rows, new, old = borrow(rows).reshape(p * room), borrow(new).reshape(p * room), borrow(old).reshape(p * room)
+    for t in range(ranks.shape[1]):
+        for r in range(ranks.shape[0]):
+            key = ranks[r, t]
+            i = names - (key & names)
+            place = counts[i]
+            at, given = np.uintp(i * room + place), np.uintp(t * p + i)
+            rows[at] = shift + t
+            new[at] = sources[given]
+            old[at] = olds[given]
+            counts[i] = place + (1 if key > names else 0)
+
+
+@nb.njit(nogil=True, cache=True)
+def _gaps_by_rows(y, old, codes, shapes, gap, work, before):
+    """Gaps of densities that differ from each other, one component after the other."""
+    m = y.shape[0]
+    now, row, then = work[:m], work[m : 2 * m], before[:m]
+    for i in range(codes.size):
+        for t in range(m):
+            now[t], then[t] = y[t, i], old[t, i]
+        gap_row(now, then, codes[i], shapes[i], row)
+        for t in range(m):
+            gap[t, i] = row[t]
+
+
+@nb.njit(nogil=True, cache=True)
+def choose_samples(
+    X, shift, mean, KT, WT, codes, shapes, shared, params, keys, touch, q, ranks, work, before, lows, white, counts,
+    rows, new, old,
+):  # fmt: skip
+    """A part of a mini-batch: fill its rows of `white` (all, k), which begin at `shift`, and the buckets.
+
+    `KT` and `WT` are transposed, `mean` so many times over that a loop along
+    it is worth vectorising; `shared` and `params` are those of ``repeat_shapes``,
+    `lows` (p,) the components' names in keys. `keys` (p, b) are random keys, or
+    empty for the greedy choice by gap. Component i's chosen samples are
+    ``rows[i, :counts[i]]``, in order, their sources `new` and where their majorizers touch `old`.
+    """
+    b, f = X.shape
+    k, p = WT.shape
+    X, touch, work, white = borrow(X).reshape(b * f), borrow(touch).reshape(b * p), borrow(work), borrow(white)
+    tile = tile_of(b, f, k)
+    names = name_bits(p)
+    length, rest = params.shape[1], work
+    counts[:] = 0
+    for start in range(0, b, tile):
+        m = min(tile, b - start)
+        centred, Y, gap = rest[: m * f], rest[m * f : m * (f + p)], rest[m * (f + p) : m * (f + 2 * p)]
+        raw, touching = X[start * f : (start + m) * f], touch[start * p : (start + m) * p]
+        for begin in range(0, m * f, mean.size):
+            source, target = raw[begin : begin + mean.size], centred[begin : begin + mean.size]
+            for j in range(source.size):
+                target[j] = source[j] - mean[j]
+        z, y = white[shift + start : shift + start + m], Y.reshape(m, p)
+        np.dot(centred.reshape(m, f), KT, z)
+        np.dot(z, WT, y)
+        if keys.size:
+            for t in range(m):
+                for i in range(p):
+                    gap[t * p + i] = keys[i, start + t]
+        elif shared >= 0:
+            for begin in range(0, m * p, length):
+                stop = min(begin + length, m * p)
+                gap_block(Y[begin:stop], touching[begin:stop], shared, params, gap[begin:stop])
+        else:
+            _gaps_by_rows(y, touching.reshape(m, p), codes, shapes, gap.reshape(m, p), rest[m * (f + 2 * p) :], before)
+        level = borrow(ranks)[: q * m].reshape(q, m)
+        rank_samples(gap.view(ranks.dtype).reshape(m, p), lows, ~names, names, level)
+        fill_buckets(level, names, shift + start, Y, touching, counts, rows, new, old)
