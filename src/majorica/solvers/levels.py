@@ -54,7 +54,7 @@ class Levels:
 
     @classmethod
     def start(cls, n: int, p: int, rng: np.random.Generator, *, few: int = 0) -> Levels:
-        """The smallest level: n / 4^k, at least 1000 samples and 20 a component; all samples if a pass is `few` products."""
+        """The smallest level: n / 4^k, at least 1000 samples and 20 a component; all if a pass is `few` products."""
         unit, size = smallest_level(n, p)
         units = -(-n // unit)
         whole = size == n or n * p * p <= few

@@ -93,6 +93,8 @@ class Progressive:
     def step(self, problem: Problem, state: ProgressiveState) -> None:
         """One accepted move (quasi-Newton, shapes, rotation or MM), or the next level."""
         direction, gain = state.memory.direction(state.relative, state.upper)
+        if self._coarse_done(state, gain) and self._refine(problem, state):
+            return
         if self._level_done(problem, state, gain):
             self._finish_level(problem, state)
             return
@@ -138,6 +140,18 @@ class Progressive:
             return gain < max(share * floor, WORTH_IF_SLOW * problem.p)
         return gain < (self.cheap if problem.n < SHORT_FROM else self.fast) * floor
 
+    def _coarse_done(self, state: ProgressiveState, gain: float) -> bool:
+        """Whether coarse shapes have little left to do where there is one level only: one nat for all samples."""
+        coarse = state.shapes is not None and not state.shapes.allow_fine
+        return coarse and state.levels.last and gain * state.n_samples < 1
+
+    def _refine(self, problem: Problem, state: ProgressiveState) -> bool:
+        """Allow fine shapes; False if they gain nothing that counts."""
+        assert state.shapes is not None
+        state.shapes.allow_fine = True
+        state.gains.clear()
+        return self._refit(problem, state)
+
     def _settled(self, state: ProgressiveState) -> bool:
         """Whether shapes stay put between finishes, so that a `tol` of any size can be reached."""
         return state.floored and state.steps_here > 40
@@ -177,12 +191,9 @@ class Progressive:
                 state.rotated = True
                 if self._rotate(problem, state):
                     return
-            if not shapes.allow_fine:
-                shapes.allow_fine = True
-                state.gains.clear()
-                if self._refit(problem, state):
-                    state.rotated = False
-                    return
+            if not shapes.allow_fine and self._refine(problem, state):
+                state.rotated = False
+                return
         if state.levels.last:
             if self.tol is None or met:
                 state.stop = StopReason.FLOOR if self.tol is None else StopReason.GRADIENT
