@@ -15,7 +15,11 @@ from majorica.kernels.gaps import change_row, gap_row
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "0341fc8939890b26"
+<<<<<<< HEAD
+INLINED_DIGEST = "96b5204d69a8b133"
+=======
+INLINED_DIGEST = "96b5204d69a8b133"
+>>>>>>> incr
 
 
 @nb.njit(nogil=True, cache=True)
