@@ -14,11 +14,7 @@ from majorica.kernels.gaps import gap_block, gap_row
 from majorica.kernels.views import borrow, fetch
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-<<<<<<< HEAD
 INLINED_DIGEST = "e283dabe997d3f81"
-=======
-INLINED_DIGEST = "e283dabe997d3f81"
->>>>>>> incr
 #: Operations below which BLAS has quicker products of small matrices.
 SMALL = 1_000_000
 

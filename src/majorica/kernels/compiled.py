@@ -19,11 +19,7 @@ from majorica.kernels.sweep import improve, sweep_rows
 from majorica.statistics import F64, Moments, Statistics, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-<<<<<<< HEAD
-INLINED_DIGEST = "792bc478e21204f7"
-=======
-INLINED_DIGEST = "792bc478e21204f7"
->>>>>>> incr
+INLINED_DIGEST = "701cbd9c115fca8d"
 Array = npt.NDArray[np.floating]
 
 

@@ -15,11 +15,7 @@ from majorica.kernels.gaps import change_row, gap_row
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-<<<<<<< HEAD
-INLINED_DIGEST = "96b5204d69a8b133"
-=======
-INLINED_DIGEST = "96b5204d69a8b133"
->>>>>>> incr
+INLINED_DIGEST = "46e7a5d301f550fa"
 
 
 @nb.njit(nogil=True, cache=True)
