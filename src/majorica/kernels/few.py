@@ -15,7 +15,7 @@ from majorica.kernels.gaps import change_row, gap_row
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "62fb0eefdd3556a8"
+INLINED_DIGEST = "be3a2b3c76439915"
 
 
 @nb.njit(nogil=True, cache=True)
