@@ -11,10 +11,10 @@ import numba as nb
 import numpy as np
 
 from majorica.kernels.gaps import gap_block, gap_row
-from majorica.kernels.views import borrow, fetch
+from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "e283dabe997d3f81"
+INLINED_DIGEST = "88e0d96130c52051"
 #: Operations below which BLAS has quicker products of small matrices.
 SMALL = 1_000_000
 
@@ -64,22 +64,16 @@ def rank_samples(bits, lows, clear, names, ranks):
 
 
 @nb.njit(nogil=True, cache=True)
-def fill_buckets(ranks, names, shift, sources, olds, counts, rows, new, old, X, touch, ahead):
+def fill_buckets(ranks, names, shift, sources, olds, counts, rows, new, old):
     """Put each sample's chosen components into their buckets: sample, source, and where its majorizer touches.
 
     `sources` and `olds` hold samples as they lie; `shift` is the number of
     the first. No branches: what is not chosen is written too, and written over
-    by the next. Meanwhile asks for the samples of `X` and `touch` from `ahead` on.
+    by the next.
     """
     p, room = rows.shape
-    f, line = X.shape[1], 64 // X.itemsize
-    X, touch = borrow(X).reshape(X.size), borrow(touch).reshape(touch.size)
     rows, new, old = borrow(rows).reshape(p * room), borrow(new).reshape(p * room), borrow(old).reshape(p * room)
     for t in range(ranks.shape[1]):
-        for j in range((ahead + t) * f, (ahead + t + 1) * f, line):
-            fetch(X, j)
-        for j in range((ahead + t) * p, (ahead + t + 1) * p, 16):
-            fetch(touch, j)
         for r in range(ranks.shape[0]):
             key = ranks[r, t]
             i = names - (key & names)
@@ -106,22 +100,20 @@ def _gaps_by_rows(y, old, codes, shapes, gap, work, before):
 
 @nb.njit(nogil=True, cache=True)
 def choose_samples(
-    whole, memory, low, high, ahead, shift, mean, KT, WT, codes, shapes, shared, params, keys, q, ranks, work, before,
-    lows, white, counts, rows, new, old,
+    X, shift, mean, KT, WT, codes, shapes, shared, params, keys, touch, q, ranks, work, before, lows, white, counts,
+    rows, new, old,
 ):  # fmt: skip
-    """A part of a mini-batch, ``whole[low:high]``: fill its rows of `white` (b, k), from `shift` on, and the buckets.
+    """A part of a mini-batch: fill its rows of `white` (all, k), which begin at `shift`, and the buckets.
 
-    `memory` (n, p) says where majorizers touch; the part from `ahead` on will be
-    next. `KT` and `WT` are transposed, `mean` so many times over that a loop along
+    `KT` and `WT` are transposed, `mean` so many times over that a loop along
     it is worth vectorising; `shared` and `params` are those of ``repeat_shapes``,
     `lows` (p,) the components' names in keys. `keys` (p, b) are random keys, or
     empty for the greedy choice by gap. Component i's chosen samples are
     ``rows[i, :counts[i]]``, in order, their sources `new` and where their majorizers touch `old`.
     """
-    b, f = high - low, whole.shape[1]
+    b, f = X.shape
     k, p = WT.shape
-    X, touch = borrow(whole)[low:high], borrow(memory)[low:high]
-    X, touch, work, white = X.reshape(b * f), touch.reshape(b * p), borrow(work), borrow(white)
+    X, touch, work, white = borrow(X).reshape(b * f), borrow(touch).reshape(b * p), borrow(work), borrow(white)
     tile = tile_of(b, f, k)
     names = name_bits(p)
     length, rest = params.shape[1], work
@@ -149,4 +141,4 @@ def choose_samples(
             _gaps_by_rows(y, touching.reshape(m, p), codes, shapes, gap.reshape(m, p), rest[m * (f + 2 * p) :], before)
         level = borrow(ranks)[: q * m].reshape(q, m)
         rank_samples(gap.view(ranks.dtype).reshape(m, p), lows, ~names, names, level)
-        fill_buckets(level, names, shift + start, Y, touching, counts, rows, new, old, whole, memory, ahead + start)
+        fill_buckets(level, names, shift + start, Y, touching, counts, rows, new, old)

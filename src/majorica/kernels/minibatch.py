@@ -21,7 +21,7 @@ from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "696ae6195955bd20"
+INLINED_DIGEST = "cdb1729ece7467b3"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
@@ -122,13 +122,13 @@ def _move_component(
 
 @nb.njit(nogil=True, cache=True)
 def run_minibatches(
-    first, team, threads, X, starts, stops, mean, K, W, inverse, log_det, codes, shapes, flat, covariance_inverse, keys,
+    first, team, X, starts, stops, mean, K, W, inverse, log_det, codes, shapes, flat, covariance_inverse, keys,
     scale, touch, moments, tilts, offsets, iterations, log_normaliser, sweeps, refresh_every, q, ranks, now, white,
     counts, rows, sources, olds, sums, part_tilts, part_offsets, losses,
 ):  # fmt: skip
     """Several mini-batches in a row, ``X[starts[s]:stops[s]]`` each; fills `losses` with the surrogate after each.
 
-    All `threads` of a team call this with the same arrays but `ranks` (q times
+    All threads of a team call this with the same arrays but `ranks` (q times
     a part's samples), and ``first`` is true for one of them, which moves the rows, each
     right after its moments if no other thread changed those. `log_det` is
     that of `W`; the first thread returns what it is afterwards. `now` (p, k)
@@ -185,12 +185,10 @@ def run_minibatches(
             elif few:
                 sums[part], part_tilts[part], part_offsets[part] = 0, 0, 0
             elif high > low:
-                coming = min(task + threads, starts.size * parts - 1)
-                following = starts[coming // parts]
-                ahead = following + coming % parts * (-(-(stops[coming // parts] - following) // parts))
                 choose_samples(
-                    X, touch, low, high, ahead, shift, means, K, now, codes, shapes, shared, params, own_keys, q,
-                    ranks, scratch, before, lows, white, counts[part], rows[part], sources[part], olds[part],
+                    X[low:high], shift, means, K, now, codes, shapes, shared, params, own_keys,
+                    touch[low:high], q, ranks, scratch, before, lows, white, counts[part], rows[part], sources[part],
+                    olds[part],
                 )  # fmt: skip
             if add_one(team, PARTS_DONE) + 1 == (task // parts + 1) * parts:
                 post(team, COMPONENTS, (task // parts + 1) * p)

@@ -95,10 +95,9 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
 
     def work(first: bool) -> float:
         ranks = np.empty(q * length, np.int64 if X.dtype == np.float64 else np.int32)
-        return float(kernels.run_minibatches(first, team, threads, *given, q, ranks, *shared))
+        return float(kernels.run_minibatches(first, team, *given, q, ranks, *shared))
 
     helpers = 0 if int((stops - starts).sum()) * p * p < WORTH_SHARING else parts - 1
-    threads = 1 + min(helpers, getattr(problem.engine, "n_jobs", 1) - 1)
     with assisted(problem.engine, helpers, work, lambda: team.__setitem__(kernels.OVER, 1)):
         state.log_det = work(True)
     surrogate.sweeps += len(starts)
