@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "majorica"
 INLINED = {
     "kernels/elementwise.py": ["densities/base.py", "densities/piecewise.py"],
     "kernels/compiled.py": ["kernels/elementwise.py"],
-    "kernels/minibatch.py": ["kernels/elementwise.py", "kernels/compiled.py"],
+    "kernels/minibatch.py": ["kernels/elementwise.py", "kernels/compiled.py", "kernels/rounding.py"],
     "kernels/shapes.py": ["kernels/elementwise.py"],
 }
 PATTERN = re.compile(r'^INLINED_DIGEST = "(\w*)"$', re.MULTILINE)

@@ -16,6 +16,7 @@ from majorica.persistence.checkpoints import Checkpoint, identify
 from majorica.persistence.touch import TouchFile
 from majorica.problem import Problem, pass_block_length
 from majorica.solvers import Batch, Callback, Incremental, Online, Progressive, State, StopReason, Trace, drive
+from majorica.solvers.touching import Precision
 from majorica.sources.base import Source, fingerprint, split_blocks
 from majorica.statistics import F64
 from majorica.whitening import Whitening, fit_whitening
@@ -34,6 +35,7 @@ class Options:
     n_components: int | float | None = None
     batch_size: int = 1000
     n_updates: int | None = 2
+    memory: Precision = "float32"  #: of the incremental solver
     alpha: float = 0.5
     half_life: float | None = None
     max_iter: float = 500
@@ -79,7 +81,12 @@ def make_solver(options: Options, touch: TouchFile | None = None) -> Progressive
     if options.solver == "batch":
         return Batch(tol=options.tol, adaptive=options.adaptive)
     return Incremental(
-        q=options.n_updates, batch_size=options.batch_size, tol=options.tol, store=touch, adaptive=options.adaptive
+        q=options.n_updates,
+        batch_size=options.batch_size,
+        tol=options.tol,
+        store=touch,
+        adaptive=options.adaptive,
+        memory=options.memory,
     )
 
 

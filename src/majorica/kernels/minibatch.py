@@ -4,7 +4,8 @@ Tiles of samples come first (whiten, unmix, gaps, choice of q); the chosen
 pairs go to a bucket for each component, whose moments and row follow.
 One mini-batch is the work of one thread: two threads that shared its parts
 were no faster. Twin: the gaps, select_largest, update_moments and sweep of
-:mod:`majorica.kernels.reference`.
+:mod:`majorica.kernels.reference`. The memory is float32, or codes of one byte
+that are unpacked for a mini-batch and rounded to before gaps are compared.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import numpy as np
 from majorica.densities.base import CLIPPED, PIECEWISE
 from majorica.kernels.compiled import _sweep_row
 from majorica.kernels.elementwise import D1, D2, D3, D4, FAST, majorizer, select_piece
+from majorica.kernels.rounding import decode_block, encode_entries, hide_settled, round_row
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "03df2888202855ab"
+INLINED_DIGEST = "2303e3083177bd78"
 #: Samples a tile.
 TILE = 512
 #: Components below which a bucket's samples are taken as columns: loops over a sample would be too short.
@@ -103,12 +105,13 @@ def _rank(bits, low, clear, ranks):
 
 
 @nb.njit(nogil=True, cache=True)
-def choose_tiles(X, mean, KT, W, codes, shapes, keys, touch, Z, ranks, counts, rows, sources):
+def choose_tiles(X, mean, KT, W, codes, shapes, keys, flat, cells, touch, Z, ranks, counts, rows, sources):
     """Whiten, unmix and choose, tile by tile: fill `Z` (b, k) and one bucket of chosen samples a component.
 
     `KT` is the whitening, transposed (products with rows as they lie are
     faster), `touch` (b, p) the memory; `keys` (p, b) are random keys, or empty for
-    the greedy choice by gap. `ranks` (q, TILE) are integers of the samples'
+    the greedy choice by gap; `cells` tell what rounding hides, empty for memory of
+    full precision. `ranks` (q, TILE) are integers of the samples'
     width. Component i's chosen samples are ``rows[i, :counts[i]]``, in order,
     and their sources ``sources[i, :counts[i]]``.
     """
@@ -147,6 +150,8 @@ def choose_tiles(X, mean, KT, W, codes, shapes, keys, touch, Z, ranks, counts, r
                     gap[t] = keys[i, start + t]
             else:
                 _gap_row(y[i], old[i, :m], codes[i], shapes[i], gap[:m])
+                if cells.size:
+                    hide_settled(y[i], old[i, :m], cells, 1 if flat[i] > 0 else 0, gap[:m])
             _rank(bits[:m], names - i, ~names, ranks)
         for t in range(m):
             for r in range(q):
@@ -159,11 +164,11 @@ def choose_tiles(X, mean, KT, W, codes, shapes, keys, touch, Z, ranks, counts, r
 
 
 @nb.njit(nogil=True, cache=True)
-def _any_change_row(old, y, code, shape, weights, tilts):
+def _any_change_row(old, y, stored, code, shape, weights, tilts):
     """:func:`_change_row` for any density."""
     total = 0.0
     for t in range(old.size):
-        value, new = y[t], np.float64(np.float32(y[t]))
+        value, new = y[t], stored[t]
         w0, t0, r0 = majorizer(old[t], code, shape)
         w1, t1, r1 = majorizer(new, code, shape)
         fall = 0.5 * (w0 - w1) * value * value - (t0 - t1) * value + (r0 - r1)
@@ -176,8 +181,8 @@ def _any_change_row(old, y, code, shape, weights, tilts):
 
 
 @nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def _change_row(old, y, code, shape, weights, tilts):
-    """Move majorizers from `old`, in place, to `y` as the memory will hold it, where that lowers the surrogate.
+def _change_row(old, y, stored, code, shape, weights, tilts):
+    """Move majorizers from `old`, in place, to `stored`, `y` as the memory will hold it, where the surrogate falls.
 
     Fills `weights` and `tilts` with what they change by (or leaves alone the
     one that never changes); returns the offsets' change.
@@ -186,7 +191,7 @@ def _change_row(old, y, code, shape, weights, tilts):
     total = 0.0
     if code == CLIPPED and b >= 0:
         for t in range(old.size):
-            new = np.float64(np.float32(y[t]))
+            new = stored[t]
             size0, size1 = abs(old[t]), abs(new)
             outer0 = size0 if size0 > d else d
             outer1 = size1 if size1 > d else d
@@ -204,7 +209,7 @@ def _change_row(old, y, code, shape, weights, tilts):
         k0, j1, j2, j3, j4 = shape[0], b - shape[0], d - b, shape[3] - d, shape[4] - shape[3]
         flat = shape[5]
         for t in range(old.size if flat > 0 else 0):
-            new = np.float64(np.float32(y[t]))
+            new = stored[t]
             size0, size1 = abs(old[t]), abs(new)
             slope0, intercept0, level0 = select_piece(size0, k0, j1, j2, j3, j4, kind)
             slope1, intercept1, level1 = select_piece(size1, k0, j1, j2, j3, j4, kind)
@@ -216,7 +221,7 @@ def _change_row(old, y, code, shape, weights, tilts):
             total += offset if lower else 0.0
             old[t] = new if lower else old[t]
         for t in range(0 if flat > 0 else old.size):
-            new = np.float64(np.float32(y[t]))
+            new = stored[t]
             size0, size1 = abs(old[t]), abs(new)
             slope0, intercept0, level0 = select_piece(size0, k0, j1, j2, j3, j4, kind)
             slope1, intercept1, level1 = select_piece(size1, k0, j1, j2, j3, j4, kind)
@@ -229,20 +234,25 @@ def _change_row(old, y, code, shape, weights, tilts):
             total += offset if lower else 0.0
             old[t] = new if lower else old[t]
         return total
-    return _any_change_row(old, y, code, shape, weights, tilts)
+    return _any_change_row(old, y, stored, code, shape, weights, tilts)
 
 
 @nb.njit(nogil=True, cache=True)
-def _move_component(i, Z, rows, sources, code, shape, flat, scale, touch, A, tilt, offsets, numbers, samples, product):
+def _move_component(
+    i, Z, rows, sources, code, shape, flat, scale, touch, levels, edges, A, tilt, offsets, numbers, samples, product
+):
     """Move component `i`'s chosen majorizers to its `sources`: Eq. (updateamem) in one product, and the memory."""
     m, k = rows.size, Z.shape[1]
     if m == 0:
         return
-    old, y, weights, tilts = numbers[0, :m], numbers[1, :m], numbers[2, :m], numbers[3, :m]
+    old, y, weights, tilts, stored = numbers[0, :m], numbers[1, :m], numbers[2, :m], numbers[3, :m], numbers[4, :m]
     for s in range(m):
         old[s] = touch[rows[s], i]
         y[s] = sources[s]
-    offsets[i] += scale * _change_row(old, y, code, shape, weights, tilts)
+        stored[s] = np.float32(sources[s])
+    if levels.size:
+        round_row(y, levels, edges, 1 if flat > 0 else 0, stored)
+    offsets[i] += scale * _change_row(old, y, stored, code, shape, weights, tilts)
     for s in range(m):
         touch[rows[s], i] = old[s]
     if flat > 0:
@@ -280,12 +290,14 @@ def _move_component(i, Z, rows, sources, code, shape, flat, scale, touch, A, til
 @nb.njit(nogil=True, cache=True)
 def run_minibatches(
     X, starts, stops, mean, KT, W, inverse, log_det, codes, shapes, flat, covariance_inverse, keys, scale, touch,
-    moments, tilts, offsets, iterations, log_normaliser, sweeps, refresh_every, ranks, losses,
+    packed, levels, edges, cells, moments, tilts, offsets, iterations, log_normaliser, sweeps, refresh_every, ranks, losses,
 ):  # fmt: skip
     """Several mini-batches in a row, ``X[starts[s]:stops[s]]`` each; fills `losses` with the surrogate after each.
 
     Each row moves right after its moments, while they are in the cache.
-    `log_det` is that of `W`; returns what it is afterwards.
+    `log_det` is that of `W`; returns what it is afterwards. The memory is
+    `touch`, all of it; or the codes `packed`, see :class:`~majorica.kernels.codes.CodeTable`,
+    and `touch` has room for the points of one mini-batch.
     """
     p, k = W.shape
     longest = 0
@@ -295,22 +307,27 @@ def run_minibatches(
     now = np.empty((p, k), X.dtype)
     counts, rows = np.empty(p, np.intp), np.empty((p, longest + 16), np.int32)
     sources = np.empty((p, longest + 16), X.dtype)
-    numbers, samples = np.empty((4, longest)), np.empty(2 * longest * k, X.dtype)
+    numbers, samples = np.empty((5, longest)), np.empty(2 * longest * k, X.dtype)
     product, work = np.empty((k, k), X.dtype), np.empty((7, k))
     for s in range(starts.size):
         start, stop = starts[s], stops[s]
-        Z, memory = space[: stop - start], touch[start:stop]
+        Z = space[: stop - start]
+        memory = touch[: stop - start] if packed.size else touch[start:stop]
+        if packed.size:
+            decode_block(packed[start:stop], flat, levels, memory)
         for i in range(p):
             for j in range(k):
                 now[i, j] = W[i, j]
-        choose_tiles(X[start:stop], mean, KT, now, codes, shapes, keys, memory, Z, ranks, counts, rows, sources)
+        choose_tiles(X[start:stop], mean, KT, now, codes, shapes, keys, flat, cells, memory, Z, ranks, counts, rows, sources)
         total = 0.0
         for i in range(p):
             m = counts[i]
             _move_component(
-                i, Z, rows[i, :m], sources[i, :m], codes[i], shapes[i], flat[i], scale, memory, moments[i], tilts[i],
-                offsets, numbers, samples, product,
+                i, Z, rows[i, :m], sources[i, :m], codes[i], shapes[i], flat[i], scale, memory, levels, edges, moments[i],
+                tilts[i], offsets, numbers, samples, product,
             )  # fmt: skip
+            if packed.size:
+                encode_entries(memory, i, rows[i, :m], edges, 1 if flat[i] > 0 else 0, packed[start:stop])
             value, growth = _sweep_row(
                 i, W, inverse, moments[i], tilts[i], flat[i], covariance_inverse, iterations, work
             )  # fmt: skip

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from majorica.kernels.codes import CodeArray, CodeTable
 from majorica.problem import Problem
+from majorica.solvers.touching import Memory
 from majorica.statistics import F64, invert
 from majorica.surrogate import REFRESH_EVERY, flat_weights
 
@@ -29,10 +31,11 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     starts = numbers * solver.batch_size
     stops = np.minimum(starts + solver.batch_size, problem.n)
     X = array if array is not None else problem.source.read(int(starts[0]), int(stops[0]))
-    touch = state.touch
+    memory = state.touch
     if array is None:
-        touch = touch[starts[0] : stops[0]]
+        memory = memory[starts[0] : stops[0]]
         starts, stops = np.zeros(1, np.intp), stops - starts
+    touch, packed, table = _unpacked(memory, problem.n, int((stops - starts).max()))
     keys = _random_keys(solver, state, p, starts, stops, X.dtype)
     flat = flat_weights(densities)
     inverse = invert(surrogate.covariance) if flat.any() else surrogate.covariance
@@ -59,6 +62,10 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
         keys,
         1 / problem.n,
         touch,
+        packed,
+        table.levels,
+        table.edges,
+        table.cells,
         *rest,
         solver.iterations,
         normaliser,
@@ -69,6 +76,13 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     )
     surrogate.sweeps += len(starts)
     return losses
+
+
+def _unpacked(memory: Memory, n: int, length: int) -> tuple[npt.NDArray[np.float32], CodeArray, CodeTable]:
+    """The memory as the kernels take it: numbers and no codes, or room for `length` samples' numbers and the codes."""
+    if memory.dtype == np.uint8:
+        return np.empty((length, memory.shape[1]), np.float32), memory.astype(np.uint8, copy=False), CodeTable.of(n)
+    return memory.astype(np.float32, copy=False), np.empty((0, 0), np.uint8), CodeTable.none()
 
 
 def _random_keys(
