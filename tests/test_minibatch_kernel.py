@@ -23,13 +23,16 @@ def run(X: np.ndarray, name: str, solver: Incremental, steps: int, backend: str 
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("q", "p"), [(1, 4), (2, 4), (3, 4), (2, 17)])
-def test_minibatches_equal_the_plain_kernels(name: str, q: int, p: int) -> None:
+@pytest.mark.parametrize(("q", "p", "memory"), [
+    (1, 4, "float32"), (2, 4, "float32"), (3, 4, "float32"), (2, 17, "float32"), (2, 4, "codes"), (2, 17, "codes"),
+])  # fmt: skip
+def test_minibatches_equal_the_plain_kernels(name: str, q: int, p: int, memory: str) -> None:
     """Tail tiles and batches, few components (short loops) and more."""
     X, _ = laplace(1400, p)
-    solver = Incremental(q=q, batch_size=600, tol=0)
+    solver = Incremental(q=q, batch_size=600, tol=0, memory=memory)
     fused, plain = (run(X, name, solver, 7, backend) for backend in (None, "reference"))
     np.testing.assert_allclose(fused.W, plain.W, rtol=1e-8, atol=1e-8)
+    assert fused.touch.dtype == plain.touch.dtype
     same = np.isclose(fused.touch, plain.touch, rtol=1e-5, atol=1e-5)  # gaps of zero may be rounded either way
     assert same.mean() > 0.999
     for part in ("moments", "tilts", "offsets"):

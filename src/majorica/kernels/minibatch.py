@@ -333,7 +333,7 @@ def run_minibatches(
             )  # fmt: skip
             total += value
             log_det += growth
-        if (sweeps + s + 1) % refresh_every == 0:
+        if (sweeps + s) % refresh_every == 0:  # the first too: from a bad start it is the longest
             fresh = np.linalg.inv(W)
             for i in range(p):
                 for j in range(k):
