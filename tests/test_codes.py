@@ -1,4 +1,4 @@
-"""Memory in codes of one byte: what a code stands for, and that coarse touching points cost tightness, never descent."""
+"""Memory in codes of one byte: what a code stands for, and that coarse points cost tightness, never descent."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -163,6 +163,8 @@ def fit_source(
         trace, seconds = Trace(), 0.0
     else:
         problem = Problem(source, resumed["whitening"], engine, blocks)
+        if checkpoint is not None and isinstance(solver, Incremental):
+            solver = replace(solver, store=checkpoint.touch)  # it may lie on disk though it need not any more
         state, trace, seconds = resumed["state"], resumed["trace"], resumed["seconds"]
     save = None if checkpoint is None else _saver(checkpoint, problem.whitening)
     if save is not None and resumed is None:

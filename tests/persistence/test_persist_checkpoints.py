@@ -339,6 +339,20 @@ def test_memory_on_disk_needs_no_checkpoint() -> None:
     assert_same_bits(whole, make("incremental", n_jobs=1, memory_limit=on_disk_limit(X, ica)).fit(X))
 
 
+def test_memory_on_disk_stays_safe_when_the_limit_is_lifted(tmp_path: Path) -> None:
+    """A fit goes on with another memory_limit and dies between two checkpoints: the memory is put back all the same."""
+    X, path = mixture(), tmp_path / "run.ckpt"
+    ica = make("incremental", n_jobs=1, batch_size=300)
+    whole, limit = ica.fit(X), on_disk_limit(X, ica)
+    for steps, options, every in [(50, {"memory_limit": limit}, 0), (30, {}, 1000)]:
+        with pytest.raises(Stopped):
+            make("incremental", n_jobs=1, batch_size=300, callbacks=stop_after(steps), **options).fit(
+                X, checkpoint=path, checkpoint_every=every
+            )
+    assert_same_bits(whole, make("incremental", n_jobs=1, batch_size=300).fit(X, checkpoint=path))
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_torn_journal_is_read_up_to_the_tear(tmp_path: Path) -> None:
     from majorica.persistence.touch import TouchFile
 

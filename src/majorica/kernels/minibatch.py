@@ -290,7 +290,8 @@ def _move_component(
 @nb.njit(nogil=True, cache=True)
 def run_minibatches(
     X, starts, stops, mean, KT, W, inverse, log_det, codes, shapes, flat, covariance_inverse, keys, scale, touch,
-    packed, levels, edges, cells, moments, tilts, offsets, iterations, log_normaliser, sweeps, refresh_every, ranks, losses,
+    packed, levels, edges, cells, moments, tilts, offsets, iterations, log_normaliser, sweeps, refresh_every, ranks,
+    losses,
 ):  # fmt: skip
     """Several mini-batches in a row, ``X[starts[s]:stops[s]]`` each; fills `losses` with the surrogate after each.
 
@@ -318,13 +319,15 @@ def run_minibatches(
         for i in range(p):
             for j in range(k):
                 now[i, j] = W[i, j]
-        choose_tiles(X[start:stop], mean, KT, now, codes, shapes, keys, flat, cells, memory, Z, ranks, counts, rows, sources)
+        choose_tiles(
+            X[start:stop], mean, KT, now, codes, shapes, keys, flat, cells, memory, Z, ranks, counts, rows, sources
+        )
         total = 0.0
         for i in range(p):
             m = counts[i]
             _move_component(
-                i, Z, rows[i, :m], sources[i, :m], codes[i], shapes[i], flat[i], scale, memory, levels, edges, moments[i],
-                tilts[i], offsets, numbers, samples, product,
+                i, Z, rows[i, :m], sources[i, :m], codes[i], shapes[i], flat[i], scale, memory, levels, edges,
+                moments[i], tilts[i], offsets, numbers, samples, product,
             )  # fmt: skip
             if packed.size:
                 encode_entries(memory, i, rows[i, :m], edges, 1 if flat[i] > 0 else 0, packed[start:stop])

@@ -146,8 +146,9 @@ class Incremental:
                 self._check(problem, state)
 
     def _allocate(self, shape: tuple[int, int]) -> Memory:
-        dtype = np.uint8 if self.memory == "codes" else np.float32
-        return np.zeros(shape, dtype) if self.store is None else self.store.allocate(shape, dtype)
+        if self.store is not None:
+            return self.store.allocate(shape, np.uint8 if self.memory == "codes" else np.float32)
+        return np.zeros(shape, np.uint8) if self.memory == "codes" else np.zeros(shape, np.float32)
 
     def _step_plain(self, problem: Problem, state: IncrementalState) -> float:
         """One mini-batch through the kernels one by one, for densities only Python knows."""
