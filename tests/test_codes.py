@@ -98,13 +98,16 @@ def test_compiled_rounding_equals_its_twin(kind: int, dtype: type) -> None:
     np.testing.assert_array_equal(new, table.decode(wanted, heavy)[:, 0])
     packed = np.full((len(y), 1), 77, np.uint8)
     rows = np.arange(len(y), dtype=np.int32)
-    rounding.encode_entries(new.astype(np.float32)[:, None], 0, rows, table.edges, kind, packed)
+    rounding.encode_entries(new, 0, rows, table.edges, kind, packed)
     np.testing.assert_array_equal(packed, wanted)
-    memory = np.empty((len(y), 1), np.float32)
-    rounding.decode_block(packed, np.array([float(kind)]), table.levels, memory)
-    np.testing.assert_array_equal(memory[:, 0], new)
-    old, gap = np.roll(memory[:, 0], 1), np.ones(len(y), dtype)
-    old[::3] = memory[::3, 0]
+    again = np.empty(len(y))
+    rounding.decode_entries(packed, 0, rows, table.levels, kind, again)
+    np.testing.assert_array_equal(again, new)
+    memory = np.empty((1, len(y) + 16), np.float32)
+    rounding.decode_columns(packed, np.array([float(kind)]), table.levels, memory)
+    np.testing.assert_array_equal(memory[0, : len(y)], new)
+    old, gap = np.roll(memory[0, : len(y)], 1), np.ones(len(y), dtype)
+    old[::3] = memory[0, : len(y) : 3]
     rounding.hide_settled(y, old, table.cells, kind, gap)
     same = (gap == 0) == table.settled(Y, old.astype(float)[:, None], heavy)[:, 0]
     assert same.all() if dtype is np.float64 else same.mean() > 0.999  # at an edge float32 may say either

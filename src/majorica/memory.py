@@ -150,11 +150,11 @@ def _parts(source: Source | Stream, options: Options, n_jobs: int, *, on_disk: b
         parts["moments (n_components cubed)"] = 2 * k**3 * 8 + packed
     if options.solver == "incremental":
         touch = _has_touch(source, options)
-        entry, unpacked = (1, 4) if options.memory == "codes" else (4, 0)
+        entry = 1 if options.memory == "codes" else 4
         size = n * k * entry if touch else -(-n // options.batch_size) * k * k * 8
         if not (touch and on_disk):
             parts["memory of the incremental solver"] = size
-        parts["mini-batch"] = options.batch_size * (f * item + 5 * k * 8 + unpacked * k)
+        parts["mini-batch"] = options.batch_size * (f * item + 5 * k * 8)
     return parts
 
 

@@ -4,8 +4,8 @@ Tiles of samples come first (whiten, unmix, gaps, choice of q); the chosen
 pairs go to a bucket for each component, whose moments and row follow.
 One mini-batch is the work of one thread: two threads that shared its parts
 were no faster. Twin: the gaps, select_largest, update_moments and sweep of
-:mod:`majorica.kernels.reference`. The memory is float32, or codes of one byte
-that are unpacked for a mini-batch and rounded to before gaps are compared.
+:mod:`majorica.kernels.reference`. The memory is `touch`, float32, or `packed`,
+codes of one byte (:class:`majorica.kernels.codes.CodeTable`); the other is empty.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 from majorica.densities.base import CLIPPED, PIECEWISE
 from majorica.kernels.compiled import _sweep_row
 from majorica.kernels.elementwise import D1, D2, D3, D4, FAST, majorizer, select_piece
-from majorica.kernels.rounding import decode_block, encode_entries, hide_settled, round_row
+from majorica.kernels.rounding import decode_columns, decode_entries, encode_entries, hide_settled, round_row
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "2303e3083177bd78"
+INLINED_DIGEST = "3169d477a9e7dc8f"
 #: Samples a tile.
 TILE = 512
 #: Components below which a bucket's samples are taken as columns: loops over a sample would be too short.
@@ -105,13 +105,14 @@ def _rank(bits, low, clear, ranks):
 
 
 @nb.njit(nogil=True, cache=True)
-def choose_tiles(X, mean, KT, W, codes, shapes, keys, flat, cells, touch, Z, ranks, counts, rows, sources):
+def choose_tiles(
+    X, mean, KT, W, codes, shapes, keys, flat, touch, packed, levels, cells, Z, ranks, counts, rows, sources
+):
     """Whiten, unmix and choose, tile by tile: fill `Z` (b, k) and one bucket of chosen samples a component.
 
     `KT` is the whitening, transposed (products with rows as they lie are
-    faster), `touch` (b, p) the memory; `keys` (p, b) are random keys, or empty for
-    the greedy choice by gap; `cells` tell what rounding hides, empty for memory of
-    full precision. `ranks` (q, TILE) are integers of the samples'
+    faster), `touch` or `packed` (b, p) the memory; `keys` (p, b) are random keys, or
+    empty for the greedy choice by gap. `ranks` (q, TILE) are integers of the samples'
     width. Component i's chosen samples are ``rows[i, :counts[i]]``, in order,
     and their sources ``sources[i, :counts[i]]``.
     """
@@ -125,7 +126,7 @@ def choose_tiles(X, mean, KT, W, codes, shapes, keys, flat, cells, touch, Z, ran
     flat_y = np.empty(p * TILE, X.dtype)
     gap = np.empty(TILE, X.dtype)
     bits = gap.view(ranks.dtype)
-    old = np.empty((p, TILE + 16), touch.dtype)  # rows not a power of two apart: those would share cache lines
+    old = np.empty((p, TILE + 16), np.float32)  # rows not a power of two apart: those would share cache lines
     names = 1
     while names < p:
         names *= 2
@@ -140,9 +141,11 @@ def choose_tiles(X, mean, KT, W, codes, shapes, keys, flat, cells, touch, Z, ran
         y = flat_y[: p * m].reshape(p, m)
         np.dot(centred[: m * f].reshape(m, f), KT, z)
         np.dot(W, z.T, y)
-        for t in range(m):
+        for t in range(0 if packed.size else m):
             for i in range(p):
                 old[i, t] = touch[start + t, i]
+        if packed.size:
+            decode_columns(packed[start : start + m], flat, levels, old)
         ranks[:] = names
         for i in range(p):
             if keys.size:
@@ -150,7 +153,7 @@ def choose_tiles(X, mean, KT, W, codes, shapes, keys, flat, cells, touch, Z, ran
                     gap[t] = keys[i, start + t]
             else:
                 _gap_row(y[i], old[i, :m], codes[i], shapes[i], gap[:m])
-                if cells.size:
+                if packed.size:
                     hide_settled(y[i], old[i, :m], cells, 1 if flat[i] > 0 else 0, gap[:m])
             _rank(bits[:m], names - i, ~names, ranks)
         for t in range(m):
@@ -239,21 +242,27 @@ def _change_row(old, y, stored, code, shape, weights, tilts):
 
 @nb.njit(nogil=True, cache=True)
 def _move_component(
-    i, Z, rows, sources, code, shape, flat, scale, touch, levels, edges, A, tilt, offsets, numbers, samples, product
-):
+    i, Z, rows, sources, code, shape, flat, scale, touch, packed, levels, edges, A, tilt, offsets, numbers,
+    samples, product,
+):  # fmt: skip
     """Move component `i`'s chosen majorizers to its `sources`: Eq. (updateamem) in one product, and the memory."""
     m, k = rows.size, Z.shape[1]
     if m == 0:
         return
     old, y, weights, tilts, stored = numbers[0, :m], numbers[1, :m], numbers[2, :m], numbers[3, :m], numbers[4, :m]
+    kind = 1 if flat > 0 else 0
     for s in range(m):
-        old[s] = touch[rows[s], i]
         y[s] = sources[s]
         stored[s] = np.float32(sources[s])
-    if levels.size:
-        round_row(y, levels, edges, 1 if flat > 0 else 0, stored)
+    if packed.size:
+        decode_entries(packed, i, rows, levels, kind, old)
+        round_row(y, levels, edges, kind, stored)
+    for s in range(0 if packed.size else m):
+        old[s] = touch[rows[s], i]
     offsets[i] += scale * _change_row(old, y, stored, code, shape, weights, tilts)
-    for s in range(m):
+    if packed.size:
+        encode_entries(old, i, rows, edges, kind, packed)
+    for s in range(0 if packed.size else m):
         touch[rows[s], i] = old[s]
     if flat > 0:
         for s in range(m):
@@ -296,9 +305,7 @@ def run_minibatches(
     """Several mini-batches in a row, ``X[starts[s]:stops[s]]`` each; fills `losses` with the surrogate after each.
 
     Each row moves right after its moments, while they are in the cache.
-    `log_det` is that of `W`; returns what it is afterwards. The memory is
-    `touch`, all of it; or the codes `packed`, see :class:`~majorica.kernels.codes.CodeTable`,
-    and `touch` has room for the points of one mini-batch.
+    `log_det` is that of `W`; returns what it is afterwards.
     """
     p, k = W.shape
     longest = 0
@@ -312,25 +319,21 @@ def run_minibatches(
     product, work = np.empty((k, k), X.dtype), np.empty((7, k))
     for s in range(starts.size):
         start, stop = starts[s], stops[s]
-        Z = space[: stop - start]
-        memory = touch[: stop - start] if packed.size else touch[start:stop]
-        if packed.size:
-            decode_block(packed[start:stop], flat, levels, memory)
+        Z, memory, bytes_ = space[: stop - start], touch[start:stop], packed[start:stop]
         for i in range(p):
             for j in range(k):
                 now[i, j] = W[i, j]
         choose_tiles(
-            X[start:stop], mean, KT, now, codes, shapes, keys, flat, cells, memory, Z, ranks, counts, rows, sources
-        )
+            X[start:stop], mean, KT, now, codes, shapes, keys, flat, memory, bytes_, levels, cells, Z, ranks, counts,
+            rows, sources,
+        )  # fmt: skip
         total = 0.0
         for i in range(p):
             m = counts[i]
             _move_component(
-                i, Z, rows[i, :m], sources[i, :m], codes[i], shapes[i], flat[i], scale, memory, levels, edges,
+                i, Z, rows[i, :m], sources[i, :m], codes[i], shapes[i], flat[i], scale, memory, bytes_, levels, edges,
                 moments[i], tilts[i], offsets, numbers, samples, product,
             )  # fmt: skip
-            if packed.size:
-                encode_entries(memory, i, rows[i, :m], edges, 1 if flat[i] > 0 else 0, packed[start:stop])
             value, growth = _sweep_row(
                 i, W, inverse, moments[i], tilts[i], flat[i], covariance_inverse, iterations, work
             )  # fmt: skip

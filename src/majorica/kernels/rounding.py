@@ -23,17 +23,13 @@ def _code(size, edges):
 
 
 @nb.njit(nogil=True, cache=True)
-def decode_block(packed, flat, levels, memory):
-    """Fill `memory` (b, p) with the points the codes `packed` (b, p) name; sub-Gaussian where `flat` (p,) > 0."""
-    b, p = packed.shape
-    table = levels.reshape(levels.size)
-    starts = np.empty(p, np.intp)
+def decode_columns(packed, flat, levels, old):
+    """Fill `old` (p, m) with the points the codes `packed` (m, p) name; sub-Gaussian where `flat` (p,) > 0."""
+    m, p = packed.shape
     for i in range(p):
-        starts[i] = 256 if flat[i] > 0 else 0
-    for t in range(b):
-        codes, row = packed[t], memory[t]
-        for i in range(p):
-            row[i] = table[starts[i] + np.intp(codes[i])]
+        points, row = levels[1 if flat[i] > 0 else 0], old[i]
+        for t in range(m):
+            row[t] = points[packed[t, i]]
 
 
 @nb.njit(nogil=True, cache=True)
@@ -46,25 +42,31 @@ def round_row(y, levels, edges, kind, new):
 
 
 @nb.njit(nogil=True, cache=True)
-def encode_entries(memory, i, rows, edges, kind, packed):
-    """Write the codes of component `i`'s points in the samples `rows` of `memory` (b, p) to `packed` (b, p)."""
-    limits = edges[kind]
+def decode_entries(packed, i, rows, levels, kind, old):
+    """Fill `old` (m,) with the points of component `i` in the samples `rows` (m,) of `packed` (b, p)."""
+    points = levels[kind]
     for s in range(rows.size):
-        value = np.float64(memory[rows[s], i])
-        packed[rows[s], i] = _code(abs(value), limits) + (128 if kind == 1 and value < 0 else 0)
+        old[s] = points[packed[rows[s], i]]
 
 
 @nb.njit(nogil=True, cache=True)
+def encode_entries(old, i, rows, edges, kind, packed):
+    """Write the codes of the points `old` (m,) of component `i` to the samples `rows` (m,) of `packed` (b, p)."""
+    limits = edges[kind]
+    for s in range(rows.size):
+        packed[rows[s], i] = _code(abs(old[s]), limits) + (128 if kind == 1 and old[s] < 0 else 0)
+
+
+@nb.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
 def hide_settled(y, old, cells, kind, gap):
     """Set the `gap` of every y to 0 that still rounds to its `old` point."""
     real = gap.dtype.type
-    constant, slope, largest = real(cells[kind, 0]), real(cells[kind, 1]), real(cells[kind, 2])
+    constant, slope, largest, zero = real(cells[kind, 0]), real(cells[kind, 1]), real(cells[kind, 2]), real(0)
     for t in range(y.size):
-        value = min(abs(y[t]), largest)
-        at = abs(old[t])
+        size = abs(y[t])
+        value = size if size < largest else largest
+        at = real(old[t])
+        if kind == 1:
+            value = value if y[t] > zero else -value
         apart = value - at
-        product = value * at
-        if kind == 1 and y[t] * old[t] < 0:
-            apart = value + at
-            product = -product
-        gap[t] = gap[t] if apart * apart > constant + slope * product else real(0)
+        gap[t] = gap[t] if apart * apart > constant + slope * value * at else zero

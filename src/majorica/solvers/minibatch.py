@@ -35,7 +35,7 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     if array is None:
         memory = memory[starts[0] : stops[0]]
         starts, stops = np.zeros(1, np.intp), stops - starts
-    touch, packed, table = _unpacked(memory, problem.n, int((stops - starts).max()))
+    touch, packed, table = _by_kind(memory, problem.n)
     keys = _random_keys(solver, state, p, starts, stops, X.dtype)
     flat = flat_weights(densities)
     inverse = invert(surrogate.covariance) if flat.any() else surrogate.covariance
@@ -78,10 +78,10 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     return losses
 
 
-def _unpacked(memory: Memory, n: int, length: int) -> tuple[npt.NDArray[np.float32], CodeArray, CodeTable]:
-    """The memory as the kernels take it: numbers and no codes, or room for `length` samples' numbers and the codes."""
+def _by_kind(memory: Memory, n: int) -> tuple[npt.NDArray[np.float32], CodeArray, CodeTable]:
+    """The memory as the kernels take it, numbers and codes, one of which is empty; and what codes stand for."""
     if memory.dtype == np.uint8:
-        return np.empty((length, memory.shape[1]), np.float32), memory.astype(np.uint8, copy=False), CodeTable.of(n)
+        return np.empty((0, 0), np.float32), memory.astype(np.uint8, copy=False), CodeTable.of(n)
     return memory.astype(np.float32, copy=False), np.empty((0, 0), np.uint8), CodeTable.none()
 
 
