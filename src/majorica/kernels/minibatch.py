@@ -16,10 +16,10 @@ import numpy as np
 from majorica.densities.base import CLIPPED, PIECEWISE
 from majorica.kernels.compiled import _sweep_row
 from majorica.kernels.elementwise import D1, D2, D3, D4, FAST, majorizer, select_piece
-from majorica.kernels.rounding import decode_columns, decode_entries, encode_entries, hide_settled, round_row
+from majorica.kernels.rounding import decode_columns, encode_entries, hide_settled, read_entries
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "3169d477a9e7dc8f"
+INLINED_DIGEST = "0be66e1a409eb628"
 #: Samples a tile.
 TILE = 512
 #: Components below which a bucket's samples are taken as columns: loops over a sample would be too short.
@@ -255,8 +255,7 @@ def _move_component(
         y[s] = sources[s]
         stored[s] = np.float32(sources[s])
     if packed.size:
-        decode_entries(packed, i, rows, levels, kind, old)
-        round_row(y, levels, edges, kind, stored)
+        read_entries(packed, i, rows, y, levels, edges, kind, old, stored)
     for s in range(0 if packed.size else m):
         old[s] = touch[rows[s], i]
     offsets[i] += scale * _change_row(old, y, stored, code, shape, weights, tilts)

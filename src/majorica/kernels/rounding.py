@@ -11,7 +11,7 @@ import numpy as np
 import majorica.kernels.notice  # noqa: F401  (says so when it compiles)
 
 
-@nb.njit(nogil=True, cache=True, inline="always")
+@nb.njit(nogil=True, cache=True)
 def _code(size, edges):
     """Number of `edges` (255,) below `size`, by halving."""
     low, step = 0, 128
@@ -33,20 +33,13 @@ def decode_columns(packed, flat, levels, old):
 
 
 @nb.njit(nogil=True, cache=True)
-def round_row(y, levels, edges, kind, new):
-    """Fill `new` with the points nearest to `y` (m,)."""
+def read_entries(packed, i, rows, y, levels, edges, kind, old, new):
+    """Fill `old` with component `i`'s points in the samples `rows` of `packed` (b, p), `new` with those nearest to `y`."""
     points, limits = levels[kind], edges[kind]
-    for t in range(y.size):
-        point = np.float64(points[_code(abs(y[t]), limits)])
-        new[t] = -point if kind == 1 and y[t] < 0 else point
-
-
-@nb.njit(nogil=True, cache=True)
-def decode_entries(packed, i, rows, levels, kind, old):
-    """Fill `old` (m,) with the points of component `i` in the samples `rows` (m,) of `packed` (b, p)."""
-    points = levels[kind]
     for s in range(rows.size):
         old[s] = points[packed[rows[s], i]]
+        point = np.float64(points[_code(abs(y[s]), limits)])
+        new[s] = -point if kind == 1 and y[s] < 0 else point
 
 
 @nb.njit(nogil=True, cache=True)
