@@ -19,7 +19,7 @@ from majorica.kernels.elementwise import D1, D2, D3, D4, FAST, majorizer, select
 from majorica.kernels.rounding import decode_columns, encode_entries, hide_settled, read_entries
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "0be66e1a409eb628"
+INLINED_DIGEST = "b5f6fc7cc3138be8"
 #: Samples a tile.
 TILE = 512
 #: Components below which a bucket's samples are taken as columns: loops over a sample would be too short.

@@ -34,7 +34,7 @@ def decode_columns(packed, flat, levels, old):
 
 @nb.njit(nogil=True, cache=True)
 def read_entries(packed, i, rows, y, levels, edges, kind, old, new):
-    """Fill `old` with component `i`'s points in the samples `rows` of `packed` (b, p), `new` with those nearest to `y`."""
+    """Fill `old` with component `i`'s points in the samples `rows` of `packed`, `new` with those nearest to `y`."""
     points, limits = levels[kind], edges[kind]
     for s in range(rows.size):
         old[s] = points[packed[rows[s], i]]
