@@ -9,6 +9,7 @@ import numpy as np
 from majorica.densities import Clipped, Density, Huber, LogCosh, Piecewise, Student, TwoGaussian
 from majorica.densities.table import Densities
 from majorica.engines import ThreadEngine
+from majorica.kernels.codes import CodeTable
 from majorica.problem import Problem
 from majorica.sources import as_source, split_blocks
 from majorica.whitening import Whitening, fit_whitening
@@ -107,7 +108,10 @@ def surrogate_moments(
 def memory_of(state: object, Z: np.ndarray, batch_size: int) -> np.ndarray:
     """Where every sample's majorizers touch, from an incremental state's memory or ledger; ``(n, p)``."""
     if state.touch is not None:  # type: ignore[attr-defined]
-        return state.touch  # type: ignore[attr-defined]
+        touch = state.touch  # type: ignore[attr-defined]
+        if touch.dtype == np.uint8:
+            return CodeTable.of(len(Z)).decode(touch, state.densities.super_gaussian)  # type: ignore[attr-defined]
+        return touch
     touch = np.empty((len(Z), state.ledger.shape[1]))  # type: ignore[attr-defined]
     for number, W in enumerate(state.ledger):  # type: ignore[attr-defined]
         rows = slice(number * batch_size, (number + 1) * batch_size)

@@ -83,6 +83,30 @@ def test_surrogate_never_rises_at_any_half_step(
     assert run.state.loss == pytest.approx(run.values[-1], rel=1e-9, abs=1e-9 + rounding)
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("q", "backend"), [(1, None), (2, None), (2, "reference")])
+@settings(max_examples=8)
+@given(seed=st.integers(0, 10**6), p=st.integers(3, 5), batch=st.integers(15, 60), bad=st.booleans())
+def test_surrogate_never_rises_with_memory_in_codes(
+    name: str, q: int, backend: str | None, seed: int, p: int, batch: int, bad: bool
+) -> None:
+    """The same with one byte an entry: bad starts are up to a thousand times beyond what codes can name."""
+    rng = np.random.default_rng(seed)
+    X, _ = laplace(101, p, seed)
+    W = matrix_of_condition(p, 1e4, rng) * 10 ** rng.uniform(-3, 3) if bad else np.eye(p)
+    run = HalfSteps(X, Incremental(q=q, batch_size=batch, memory="codes"), name, W, backend)
+    assert run.state.touch.dtype == np.uint8
+    run.run(2 * -(-101 // batch))
+    assert_never_rises(run.values)
+    moments, tilts, offsets = surrogate_moments(run.Z, run.touch(), run.densities)
+    state = run.state.surrogate
+    np.testing.assert_allclose(state.moments, moments, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(state.tilts, tilts, rtol=1e-9, atol=1e-11)
+    rounding = 1e-15 * run.largest**2
+    np.testing.assert_allclose(state.offsets, offsets, rtol=1e-9, atol=1e-11 + rounding)
+    assert run.state.loss == pytest.approx(run.values[-1], rel=1e-9, abs=1e-9 + rounding)
+
+
 @pytest.mark.parametrize("selection", ["greedy", "random"])
 @pytest.mark.parametrize("iterations", [0, 1, 10])
 def test_descent_whatever_the_selection_and_truncation(selection, iterations: int) -> None:

@@ -26,13 +26,15 @@ def run(X: np.ndarray, name: str, solver: Incremental, steps: int, backend: str 
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("memory", ["float32", "codes"])
 @pytest.mark.parametrize(("q", "p"), [(1, 4), (2, 4), (3, 4), (1, 17), (2, 17), (3, 17), (2, 37)])
-def test_minibatches_equal_the_plain_kernels(name: str, q: int, p: int) -> None:
+def test_minibatches_equal_the_plain_kernels(name: str, q: int, p: int, memory: str) -> None:
     """Tail tiles and batches, few components (all samples for each), more (buckets), and several strips of moments."""
     X, _ = laplace(1400, p)
-    solver = Incremental(q=q, batch_size=600, tol=0)
+    solver = Incremental(q=q, batch_size=600, tol=0, memory=memory)
     fused, plain = (run(X, name, solver, 7, backend) for backend in (None, "reference"))
     np.testing.assert_allclose(fused.W, plain.W, rtol=1e-8, atol=1e-8)
+    assert fused.touch.dtype == plain.touch.dtype
     same = np.isclose(fused.touch, plain.touch, rtol=1e-5, atol=1e-5)  # gaps of zero may be rounded either way
     assert same.mean() > 0.999
     for part in ("moments", "tilts", "offsets"):
@@ -40,9 +42,11 @@ def test_minibatches_equal_the_plain_kernels(name: str, q: int, p: int) -> None:
     assert fused.loss == pytest.approx(plain.loss, abs=1e-9)
 
 
-def test_random_choice_equals_the_plain_kernels() -> None:
-    X, _ = laplace(900, 5)
-    solver = Incremental(q=2, batch_size=400, tol=0, selection="random")
+@pytest.mark.parametrize("memory", ["float32", "codes"])
+@pytest.mark.parametrize("p", [5, 17])
+def test_random_choice_equals_the_plain_kernels(p: int, memory: str) -> None:
+    X, _ = laplace(900, p)
+    solver = Incremental(q=2, batch_size=400, tol=0, selection="random", memory=memory)
     fused, plain = (run(X, "mixed", solver, 6, backend) for backend in (None, "reference"))
     np.testing.assert_allclose(fused.W, plain.W, rtol=1e-8, atol=1e-8)
 
@@ -125,9 +129,10 @@ def test_gap_blocks_are_gap_rows(name: str, dtype: type) -> None:
         np.testing.assert_allclose(got[i::p], wanted, rtol=1e-4 if dtype is np.float32 else 1e-12, atol=1e-6)
 
 
+@pytest.mark.parametrize("memory", ["float32", "codes"])
 @pytest.mark.parametrize("p", [4, 17])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_threads_change_no_bit(p: int, dtype: type) -> None:
+def test_threads_change_no_bit(p: int, dtype: type, memory: str) -> None:
     """Which thread chose a part's pairs or changed a component's moments leaves no trace."""
     X, _ = laplace(30_000, p)
     states = []
@@ -135,7 +140,7 @@ def test_threads_change_no_bit(p: int, dtype: type) -> None:
         problem = make_problem(X.astype(dtype))
         engine = ThreadEngine(n_jobs)
         problem = replace(problem, engine=engine)
-        solver = Incremental(q=2, batch_size=1000, tol=0)
+        solver = Incremental(q=2, batch_size=1000, tol=0, memory=memory)
         densities = densities_of("mixed", p)
         state = solver.init(problem, 1.3 * np.eye(p), densities, np.random.default_rng(0))
         state.burst = 50

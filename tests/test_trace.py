@@ -68,13 +68,15 @@ def test_batch_losses(density: str) -> None:
 
 
 @pytest.mark.parametrize("density", NAMED)
-@pytest.mark.parametrize("q", [1, 2, None])
-def test_incremental_losses_are_the_surrogate(density: str, q: int | None) -> None:
+@pytest.mark.parametrize(
+    ("solver", "q"), [("incremental", 1), ("incremental", 2), ("incremental", None), ("incremental-codes", 2)]
+)
+def test_incremental_losses_are_the_surrogate(density: str, solver: str, q: int | None) -> None:
     X, _ = laplace(2050, 4)
-    ica, seen, Z = watch(X, solver="incremental", density=density, n_updates=q, batch_size=300, max_iter=4, tol=0)
+    ica, seen, Z = watch(X, solver=solver, density=density, n_updates=q, batch_size=300, max_iter=4, tol=0)
     assert len(seen) == len(ica.trace_) == 4 * 7
     for record, (W, densities, loss, _, _, (touch, ledger), _) in zip(ica.trace_, seen, strict=True):
-        state = type("Memory", (), {"touch": touch, "ledger": ledger})
+        state = type("Memory", (), {"touch": touch, "ledger": ledger, "densities": densities})
         wanted = surrogate_loss(W, Z, memory_of(state, Z, 300), densities)
         assert loss == pytest.approx(wanted, rel=1e-9, abs=1e-9)
         assert record["loss"] == loss
@@ -129,6 +131,8 @@ SOLVERS = {
     "incremental-1": Incremental(q=1, batch_size=150, tol=0),
     "incremental-2": Incremental(q=2, batch_size=150, tol=0),
     "incremental-random": Incremental(q=2, batch_size=150, tol=0, selection="random"),
+    "incremental-codes": Incremental(q=2, batch_size=150, tol=0, memory="codes"),
+    "incremental-codes-random": Incremental(q=2, batch_size=150, tol=0, selection="random", memory="codes"),
     "incremental-p": Incremental(q=None, batch_size=150, tol=0),
     "progressive": Progressive(),
 }

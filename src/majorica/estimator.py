@@ -46,11 +46,13 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
     n_components : int, float in (0, 1) or None, default=None
         Number of components, share of (standardised) variance to keep, or the
         numerical rank of the data.
-    solver : {"auto", "progressive", "incremental", "online", "batch"}, default="auto"
+    solver : {"auto", "progressive", "incremental", "incremental-codes", "online", "batch"}, default="auto"
         ``"progressive"``: quasi-Newton on growing subsets, the fastest;
-        ``"incremental"``: the paper's Algorithm 1; ``"online"``: its
-        Algorithm 2, each sample seen once; ``"batch"``: full-batch MM.
-        ``"auto"`` is progressive for finite data, online for streams.
+        ``"incremental"``: the paper's Algorithm 1; ``"incremental-codes"``:
+        the same with one byte of memory an entry instead of four;
+        ``"online"``: its Algorithm 2, each sample seen once; ``"batch"``:
+        full-batch MM. ``"auto"`` is progressive for finite data, online for
+        streams.
     density : {"adaptive", "huber", "logcosh", "student"} or Density, default="adaptive"
         Model of the sources' distributions.
     whiten : {"unit-variance", "arbitrary-variance"}, default="unit-variance"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from majorica.persistence.checkpoints import Checkpoint, identify
 from majorica.persistence.touch import TouchFile
 from majorica.problem import Problem, pass_block_length
 from majorica.solvers import Batch, Callback, Incremental, Online, Progressive, State, StopReason, Trace, drive
+from majorica.solvers.touching import Precision
 from majorica.sources.base import Source, fingerprint, split_blocks
 from majorica.statistics import F64
 from majorica.whitening import Whitening, fit_whitening
@@ -34,6 +35,7 @@ class Options:
     n_components: int | float | None = None
     batch_size: int = 1000
     n_updates: int | None = 2
+    memory: Precision = "float32"  #: of the incremental solver
     alpha: float = 0.5
     half_life: float | None = None
     max_iter: float = 500
@@ -79,7 +81,12 @@ def make_solver(options: Options, touch: TouchFile | None = None) -> Progressive
     if options.solver == "batch":
         return Batch(tol=options.tol, adaptive=options.adaptive)
     return Incremental(
-        q=options.n_updates, batch_size=options.batch_size, tol=options.tol, store=touch, adaptive=options.adaptive
+        q=options.n_updates,
+        batch_size=options.batch_size,
+        tol=options.tol,
+        store=touch,
+        adaptive=options.adaptive,
+        memory=options.memory,
     )
 
 
@@ -156,6 +163,8 @@ def fit_source(
         trace, seconds = Trace(), 0.0
     else:
         problem = Problem(source, resumed["whitening"], engine, blocks)
+        if checkpoint is not None and isinstance(solver, Incremental):
+            solver = replace(solver, store=checkpoint.touch)  # it may lie on disk though it need not any more
         state, trace, seconds = resumed["state"], resumed["trace"], resumed["seconds"]
     save = None if checkpoint is None else _saver(checkpoint, problem.whitening)
     if save is not None and resumed is None:

@@ -150,7 +150,8 @@ def _parts(source: Source | Stream, options: Options, n_jobs: int, *, on_disk: b
         parts["moments (n_components cubed)"] = 2 * k**3 * 8 + packed
     if options.solver == "incremental":
         touch = _has_touch(source, options)
-        size = n * k * 4 if touch else -(-n // options.batch_size) * k * k * 8
+        entry = 1 if options.memory == "codes" else 4
+        size = n * k * entry if touch else -(-n // options.batch_size) * k * k * 8
         if not (touch and on_disk):
             parts["memory of the incremental solver"] = size
         # Samples, whitened samples and buckets are shared; each thread has what it picks from them, twice, and a tile.

@@ -13,8 +13,9 @@ from majorica.densities.base import Density
 from majorica.errors import ParameterError
 from majorica.fitting import DEFAULT_PASSES, DENSITIES, Options
 from majorica.solvers.incremental import default_batch_size
+from majorica.solvers.touching import Precision
 
-SOLVERS = ("auto", "progressive", "incremental", "online", "batch")
+SOLVERS = ("auto", "progressive", "incremental", "incremental-codes", "online", "batch")
 WHITENINGS = ("unit-variance", "arbitrary-variance")
 
 
@@ -35,6 +36,8 @@ def resolve(ica: Any, solver: str, *, n_samples: int | None = None, n_features: 
         raise ParameterError(
             f"density is a {type(ica.density).__name__}; pass a name or an instance of majorica.densities.Density"
         )
+    memory: Precision = "codes" if solver == "incremental-codes" else "float32"
+    solver = "incremental" if memory == "codes" else solver
     check_components(ica.n_components)
     batch_size = ica.batch_size
     if isinstance(batch_size, str) and batch_size == "auto":
@@ -57,6 +60,7 @@ def resolve(ica: Any, solver: str, *, n_samples: int | None = None, n_features: 
         n_components=ica.n_components,
         batch_size=int(batch_size),
         n_updates=n_updates,
+        memory=memory,
         alpha=float(ica.alpha),
         half_life=ica.half_life,
         max_iter=DEFAULT_PASSES[solver] if ica.max_iter is None else ica.max_iter,

@@ -60,9 +60,9 @@ class Surrogate:
         covariance_inverse = invert(self.covariance) if flat.any() else self.covariance
         kernels = kernels_for(densities, backend)
         kernels.sweep(W, inverse, self.moments, self.tilts, flat, covariance_inverse, iterations)
-        self.sweeps += 1
-        if self.sweeps % REFRESH_EVERY == 0:
+        if self.sweeps % REFRESH_EVERY == 0:  # the first too: from a bad start it is the longest
             inverse[:] = invert(W)
+        self.sweeps += 1
 
 
 def flat_weights(densities: Densities) -> F64:

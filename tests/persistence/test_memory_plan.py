@@ -39,7 +39,7 @@ def test_other_limits_are_refused(given: Any) -> None:
         ICA(memory_limit=given).fit(mixture(100))
 
 
-@pytest.mark.parametrize("solver", ["progressive", "incremental", "batch", "online"])
+@pytest.mark.parametrize("solver", ["progressive", "incremental", "incremental-codes", "batch", "online"])
 def test_what_cannot_fit_is_refused_and_what_is_offered_fits(solver: str) -> None:
     X = mixture()
     options = {"solver": solver, "random_state": 0, "max_iter": 2, "tol": 0, "n_jobs": 2}
@@ -73,6 +73,15 @@ def test_threads_give_way_first_then_the_memory_goes_to_disk() -> None:
     assert tight.touch_on_disk
     assert tight.total <= 7_000_000
     assert tight.spare == 7_000_000 - tight.total
+
+
+def test_codes_take_a_quarter_of_the_memory() -> None:
+    source = as_source(np.zeros((500_000, 4)))
+    numbers, codes = (
+        make_plan(source, resolve(ICA(solver=name), name), n_jobs=1) for name in ("incremental", "incremental-codes")
+    )
+    assert numbers.total - codes.total == 3 * 500_000 * 4
+    assert codes.parts["memory of the incremental solver"] == 500_000 * 4
 
 
 def test_the_plan_is_shown_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,7 +155,7 @@ print(json.dumps(limit))
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="RLIMIT_DATA counts mapped memory on Linux")
-@pytest.mark.parametrize("solver", ["progressive", "incremental", "batch", "online"])
+@pytest.mark.parametrize("solver", ["progressive", "incremental", "incremental-codes", "batch", "online"])
 def test_a_hard_limit_at_the_plan_is_kept(solver: str, tmp_path: Path) -> None:
     """What the plan says is enough is enough for the system too; the pages of a mapped file do not count."""
     path = tmp_path / "X.npy"

@@ -17,7 +17,7 @@ from majorica.errors import CheckpointError, MajoricaWarning, ParameterError
 from majorica.persistence import Checkpoint, atomic
 from majorica.sources import as_source
 
-SOLVERS = ["progressive", "incremental", "incremental-full", "batch", "online"]
+SOLVERS = ["progressive", "incremental", "incremental-codes", "incremental-full", "batch", "online"]
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
@@ -306,25 +306,28 @@ def on_disk_limit(X: np.ndarray, ica: ICA) -> int:
     from majorica.memory import make_plan
     from majorica.parameters import resolve
 
-    plan = make_plan(as_source(X), resolve(ica, "incremental"), n_jobs=1)
+    plan = make_plan(as_source(X), resolve(ica, ica.solver), n_jobs=1)
     return plan.total - plan.parts["memory of the incremental solver"]
 
 
 @pytest.mark.parametrize("burst", [False, True])
-def test_memory_on_disk_resumes_to_the_same_bits(burst: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("solver", ["incremental", "incremental-codes"])
+def test_memory_on_disk_resumes_to_the_same_bits(solver: str, burst: bool, tmp_path: Path) -> None:
     X, path = mixture(), tmp_path / "run.ckpt"
-    ica = make("incremental", n_jobs=1, batch_size=300)
+    ica = make(solver, n_jobs=1, batch_size=300)
     whole = ica.fit(X)
     limit = on_disk_limit(X, ica)
     for steps in (3, 50, 120):
         with pytest.raises(Stopped):
-            make("incremental", n_jobs=1, batch_size=300, memory_limit=limit, callbacks=stop_after(steps)).fit(
+            make(solver, n_jobs=1, batch_size=300, memory_limit=limit, callbacks=stop_after(steps)).fit(
                 X, checkpoint=path, checkpoint_every=0.05
             )
         assert sorted(os.listdir(tmp_path)) == ["run.ckpt", "run.ckpt.touch", "run.ckpt.undo"]
-        assert path.stat().st_size < 4 * X.size / 2  # the memory itself is not in it
+        size = (tmp_path / "run.ckpt.touch").stat().st_size
+        assert size == (4 if solver == "incremental" else 1) * X.size
+        assert path.stat().st_size < size / 2  # the memory itself is not in it
     callbacks = None if burst else Counter()
-    again = make("incremental", n_jobs=1, batch_size=300, memory_limit=limit, callbacks=callbacks)
+    again = make(solver, n_jobs=1, batch_size=300, memory_limit=limit, callbacks=callbacks)
     assert_same_bits(whole, again.fit(X, checkpoint=path))
     assert os.listdir(tmp_path) == []
 
@@ -334,6 +337,20 @@ def test_memory_on_disk_needs_no_checkpoint() -> None:
     ica = make("incremental", n_jobs=1)
     whole = ica.fit(X)
     assert_same_bits(whole, make("incremental", n_jobs=1, memory_limit=on_disk_limit(X, ica)).fit(X))
+
+
+def test_memory_on_disk_stays_safe_when_the_limit_is_lifted(tmp_path: Path) -> None:
+    """A fit goes on with another memory_limit and dies between two checkpoints: the memory is put back all the same."""
+    X, path = mixture(), tmp_path / "run.ckpt"
+    ica = make("incremental", n_jobs=1, batch_size=300)
+    whole, limit = ica.fit(X), on_disk_limit(X, ica)
+    for steps, options, every in [(50, {"memory_limit": limit}, 0), (30, {}, 1000)]:
+        with pytest.raises(Stopped):
+            make("incremental", n_jobs=1, batch_size=300, callbacks=stop_after(steps), **options).fit(
+                X, checkpoint=path, checkpoint_every=every
+            )
+    assert_same_bits(whole, make("incremental", n_jobs=1, batch_size=300).fit(X, checkpoint=path))
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_torn_journal_is_read_up_to_the_tear(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ class Solver(StrEnum):
     auto = "auto"
     progressive = "progressive"
     incremental = "incremental"
+    incremental_codes = "incremental-codes"
     online = "online"
     batch = "batch"
 

@@ -11,10 +11,11 @@ import numba as nb
 import numpy as np
 
 from majorica.kernels.gaps import gap_block, gap_row
+from majorica.kernels.rounding import decode, hide_settled
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "88e0d96130c52051"
+INLINED_DIGEST = "95a3f18bf2a30c3b"
 #: Operations below which BLAS has quicker products of small matrices.
 SMALL = 1_000_000
 
@@ -100,8 +101,8 @@ def _gaps_by_rows(y, old, codes, shapes, gap, work, before):
 
 @nb.njit(nogil=True, cache=True)
 def choose_samples(
-    X, shift, mean, KT, WT, codes, shapes, shared, params, keys, touch, q, ranks, work, before, lows, white, counts,
-    rows, new, old,
+    X, shift, mean, KT, WT, codes, shapes, flat, shared, params, keys, touch, packed, levels, limits, q, ranks, work,
+    before, lows, white, counts, rows, new, old,
 ):  # fmt: skip
     """A part of a mini-batch: fill its rows of `white` (all, k), which begin at `shift`, and the buckets.
 
@@ -110,10 +111,12 @@ def choose_samples(
     `lows` (p,) the components' names in keys. `keys` (p, b) are random keys, or
     empty for the greedy choice by gap. Component i's chosen samples are
     ``rows[i, :counts[i]]``, in order, their sources `new` and where their majorizers touch `old`.
+    The memory is `touch` or `packed` (b, p), the other empty; `limits` are those of ``repeat_cells``.
     """
     b, f = X.shape
     k, p = WT.shape
-    X, touch, work, white = borrow(X).reshape(b * f), borrow(touch).reshape(b * p), borrow(work), borrow(white)
+    X, touch, work, white = borrow(X).reshape(b * f), borrow(touch).reshape(touch.size), borrow(work), borrow(white)
+    packed, before, limits = borrow(packed), borrow(before), borrow(limits)
     tile = tile_of(b, f, k)
     names = name_bits(p)
     length, rest = params.shape[1], work
@@ -121,7 +124,11 @@ def choose_samples(
     for start in range(0, b, tile):
         m = min(tile, b - start)
         centred, Y, gap = rest[: m * f], rest[m * f : m * (f + p)], rest[m * (f + p) : m * (f + 2 * p)]
-        raw, touching = X[start * f : (start + m) * f], touch[start * p : (start + m) * p]
+        raw, touching = X[start * f : (start + m) * f], before[: m * p]
+        if packed.size:
+            decode(packed[start : start + m], flat, levels, p, 1, touching)
+        else:
+            touching = touch[start * p : (start + m) * p]
         for begin in range(0, m * f, mean.size):
             source, target = raw[begin : begin + mean.size], centred[begin : begin + mean.size]
             for j in range(source.size):
@@ -138,7 +145,11 @@ def choose_samples(
                 stop = min(begin + length, m * p)
                 gap_block(Y[begin:stop], touching[begin:stop], shared, params, gap[begin:stop])
         else:
-            _gaps_by_rows(y, touching.reshape(m, p), codes, shapes, gap.reshape(m, p), rest[m * (f + 2 * p) :], before)
+            own = rest[m * (f + 2 * p) :], before[m * p :]
+            _gaps_by_rows(y, touching.reshape(m, p), codes, shapes, gap.reshape(m, p), *own)
+        for begin in range(0, m * p if packed.size and not keys.size else 0, length):
+            stop = min(begin + length, m * p)
+            hide_settled(Y[begin:stop], touching[begin:stop], limits[0], limits[1], limits[2], gap[begin:stop])
         level = borrow(ranks)[: q * m].reshape(q, m)
         rank_samples(gap.view(ranks.dtype).reshape(m, p), lows, ~names, names, level)
         fill_buckets(level, names, shift + start, Y, touching, counts, rows, new, old)

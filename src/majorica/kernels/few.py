@@ -12,10 +12,11 @@ import numpy as np
 
 from majorica.kernels.choose import name_bits
 from majorica.kernels.gaps import change_row, gap_row
+from majorica.kernels.rounding import decode, hide_settled, keep_codes, round_entries
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "0341fc8939890b26"
+INLINED_DIGEST = "3ac6be2d37a49257"
 
 
 @nb.njit(nogil=True, cache=True)
@@ -59,11 +60,15 @@ def _keep_chosen(ranks, name, names, touching, Y, old, y):
 
 
 @nb.njit(nogil=True, cache=True)
-def move_rows(X, mean, K, W, codes, shapes, flat, keys, touch, q, ranks, work, before, numbers, sums, tilts, offsets):
+def move_rows(
+    X, mean, K, W, codes, shapes, flat, keys, touch, packed, levels, edges, limits, q, ranks, work, before, numbers,
+    named, sums, tilts, offsets,
+):  # fmt: skip
     """A part of a mini-batch: fill what it changes the moments (packed), tilts and offsets by, and the memory.
 
     `keys` (p, b) are random keys, or empty for the greedy choice by gap.
     `sums` (p, k (k + 1) / 2) and `tilts` (p, k) are in the samples' precision.
+    The memory is `touch` or `packed` (b, p), the other empty; `limits` are those of ``repeat_cells``.
     """
     b, f = X.shape
     p, k = W.shape
@@ -80,26 +85,39 @@ def move_rows(X, mean, K, W, codes, shapes, flat, keys, touch, q, ranks, work, b
             target[t] = source[t] - middle
     np.dot(K, centred.reshape(f, b), Z.reshape(k, b))
     np.dot(W, Z.reshape(k, b), Y.reshape(p, b))
+    packed, limits, room = borrow(packed), borrow(limits), limits.shape[1] // p
+    if packed.size:
+        decode(packed, flat, levels, 1, b, before)
     names = name_bits(p)
     bits = gap.view(ranks.dtype)
     ranks[:] = names
     for i in range(p):
         touching, column = before[i * b : i * b + b], touch[:, i]
-        for t in range(b):
+        for t in range(0 if packed.size else b):
             touching[t] = column[t]
         if keys.size:
             gap[:] = keys[i]
         else:
             gap_row(Y[i * b : i * b + b], touching, codes[i], shapes[i], gap)
+            if packed.size:
+                own = limits[0, i * room :], limits[1, i * room :], limits[2, i * room :]
+                hide_settled(Y[i * b : i * b + b], touching, *own, gap)
         rank_row(bits, names - i, ~names, ranks)
     old, y, weight, lean = numbers[0, :b], numbers[1, :b], numbers[2, :b], numbers[3, :b]
     some_flat = False
     for i in range(p):
         touching, column = before[i * b : i * b + b], touch[:, i]
         _keep_chosen(ranks, names - i, names, touching, Y[i * b : i * b + b], old, y)
-        offsets[i] = change_row(old, y, codes[i], shapes[i], weight, lean)
-        for t in range(b):
-            column[t] = old[t]
+        stored = y
+        if packed.size:
+            stored = numbers[4, :b]
+            round_entries(y, old, levels, edges, 1 if flat[i] > 0 else 0, stored, named)
+        offsets[i] = change_row(old, y, stored, codes[i], shapes[i], weight, lean)
+        if packed.size:
+            keep_codes(old, stored, named, packed[:, i])
+        else:
+            for t in range(b):
+                column[t] = old[t]
         target, other, given = weights[i * b : i * b + b], leans[i * b : i * b + b], weight
         if flat[i] > 0:
             target, other, given = other, target, lean

@@ -129,11 +129,11 @@ def gap_block(y, old, code, shape, gap):
 
 
 @nb.njit(nogil=True, cache=True)
-def _any_change_row(old, y, code, shape, weights, tilts):
+def _any_change_row(old, y, stored, code, shape, weights, tilts):
     """:func:`change_row` for any density."""
     total = 0.0
     for t in range(old.size):
-        value, new = y[t], np.float64(np.float32(y[t]))
+        value, new = y[t], np.float64(np.float32(stored[t]))
         if new == old[t]:
             weights[t], tilts[t] = 0.0, 0.0
             continue
@@ -149,9 +149,10 @@ def _any_change_row(old, y, code, shape, weights, tilts):
 
 
 @nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def change_row(old, y, code, shape, weights, tilts):
+def change_row(old, y, stored, code, shape, weights, tilts):
     """Move majorizers from `old`, in place, to `y` as the memory will hold it, where that lowers the surrogate.
 
+    That is `stored` in float32: `y` itself, or the points its codes name.
     Fills `weights` and `tilts` with what they change by (or leaves alone the
     one that never changes); returns the offsets' change.
     """
@@ -159,7 +160,7 @@ def change_row(old, y, code, shape, weights, tilts):
     total = 0.0
     if code == CLIPPED and b >= 0:
         for t in range(old.size):
-            new = np.float64(np.float32(y[t]))
+            new = np.float64(np.float32(stored[t]))
             size0, size1 = abs(old[t]), abs(new)
             outer0 = size0 if size0 > d else d
             outer1 = size1 if size1 > d else d
@@ -177,7 +178,7 @@ def change_row(old, y, code, shape, weights, tilts):
         k0, j1, j2, j3, j4 = shape[0], b - shape[0], d - b, shape[3] - d, shape[4] - shape[3]
         flat = shape[5]
         for t in range(old.size if flat > 0 else 0):
-            new = np.float64(np.float32(y[t]))
+            new = np.float64(np.float32(stored[t]))
             size0, size1 = abs(old[t]), abs(new)
             slope0, intercept0, level0 = select_piece(size0, k0, j1, j2, j3, j4, kind)
             slope1, intercept1, level1 = select_piece(size1, k0, j1, j2, j3, j4, kind)
@@ -189,7 +190,7 @@ def change_row(old, y, code, shape, weights, tilts):
             total += offset if lower else 0.0
             old[t] = new if lower else old[t]
         for t in range(0 if flat > 0 else old.size):
-            new = np.float64(np.float32(y[t]))
+            new = np.float64(np.float32(stored[t]))
             size0, size1 = abs(old[t]), abs(new)
             slope0, intercept0, level0 = select_piece(size0, k0, j1, j2, j3, j4, kind)
             slope1, intercept1, level1 = select_piece(size1, k0, j1, j2, j3, j4, kind)
@@ -202,4 +203,4 @@ def change_row(old, y, code, shape, weights, tilts):
             total += offset if lower else 0.0
             old[t] = new if lower else old[t]
         return total
-    return _any_change_row(old, y, code, shape, weights, tilts)
+    return _any_change_row(old, y, stored, code, shape, weights, tilts)

@@ -5,6 +5,8 @@ components: :mod:`majorica.kernels.few`), then the moments of one component
 after the other change, and the rows move in order. Threads take parts and
 components as they come; which thread did what changes no bit. Twin: the gaps,
 select_largest, update_moments and sweep of :mod:`majorica.kernels.reference`.
+The memory is `touch`, float32, or `packed`, codes of one byte
+(:class:`majorica.kernels.codes.CodeTable`); the other is empty.
 """
 
 from __future__ import annotations
@@ -16,12 +18,13 @@ from majorica.kernels.blas import multiply
 from majorica.kernels.choose import choose_samples, name_bits
 from majorica.kernels.few import add_parts, move_rows
 from majorica.kernels.gaps import BLOCK, change_row, repeat_shapes
+from majorica.kernels.rounding import repeat_cells, round_entries
 from majorica.kernels.sweep import LATE, SHORT, STRIP, catch_up, sweep_row
 from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look, post
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "cdb1729ece7467b3"
+INLINED_DIGEST = "f7f08737a58158e1"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
@@ -88,8 +91,8 @@ def _mirror(moments):
 
 @nb.njit(nogil=True, cache=True)
 def _move_component(
-    i, white, counts, rows, sources, olds, code, shape, flat, scale, touch, A, tilt, offsets, numbers, chosen, changes,
-    samples, product,
+    i, white, counts, rows, sources, olds, code, shape, flat, scale, touch, packed, levels, edges, A, tilt, offsets,
+    numbers, named, chosen, changes, samples, product,
 ):  # fmt: skip
     """Move component `i`'s chosen majorizers to its `sources`: Eq. (updateamem) in one product, and the memory."""
     k = A.shape[0]
@@ -107,9 +110,18 @@ def _move_component(
         return
     old, y, weights, tilts = old[:m], y[:m], weights[:m], tilts[:m]
     chosen, changes = borrow(chosen)[:m], borrow(changes)[:m]
-    offsets[i] += scale * change_row(old, y, code, shape, weights, tilts)
-    for s in range(m):
-        touch[chosen[s], i] = old[s]
+    stored = y
+    if packed.size:
+        stored = numbers[4, :m]
+        round_entries(y, old, levels, edges, 1 if flat > 0 else 0, stored, named)
+    offsets[i] += scale * change_row(old, y, stored, code, shape, weights, tilts)
+    if packed.size:
+        for s in range(m):
+            if named[s] >= 0 and old[s] == stored[s]:
+                packed[chosen[s], i] = named[s]
+    else:
+        for s in range(m):
+            touch[chosen[s], i] = old[s]
     if flat > 0:
         _add_tilts(white, chosen, tilts, scale, tilt)
         return
@@ -123,8 +135,8 @@ def _move_component(
 @nb.njit(nogil=True, cache=True)
 def run_minibatches(
     first, team, X, starts, stops, mean, K, W, inverse, log_det, codes, shapes, flat, covariance_inverse, keys,
-    scale, touch, moments, tilts, offsets, iterations, log_normaliser, sweeps, refresh_every, q, ranks, now, white,
-    counts, rows, sources, olds, sums, part_tilts, part_offsets, losses,
+    scale, touch, packed, levels, edges, cells, moments, tilts, offsets, iterations, log_normaliser, sweeps,
+    refresh_every, q, ranks, now, white, counts, rows, sources, olds, sums, part_tilts, part_offsets, losses,
 ):  # fmt: skip
     """Several mini-batches in a row, ``X[starts[s]:stops[s]]`` each; fills `losses` with the surrogate after each.
 
@@ -145,12 +157,15 @@ def run_minibatches(
     few = k < SHORT
     room = length * (f + 1 + k + 3 * p + sums.shape[2]) if few else length * (f + 2 * p + 2)
     scratch = np.empty(room, X.dtype)
-    before, lows = np.empty(length * p, touch.dtype), np.empty(p, ranks.dtype)
+    before, lows = np.empty(length * (p + 1), touch.dtype), np.empty(p, ranks.dtype)
     params, names = np.empty((6, max(1, BLOCK // p) * p), X.dtype), name_bits(p)
     shared = repeat_shapes(codes, shapes, params)
     for i in range(p):
         lows[i] = names - i
-    numbers, samples = np.empty((4, longest)), np.empty(0 if few else 2 * longest * k, X.dtype)
+    limits = np.empty((3, 0 if packed.size == 0 else p * length if few else params.shape[1]), X.dtype)
+    repeat_cells(cells, flat, length if few else 1, limits)
+    numbers, samples = np.empty((5, longest)), np.empty(0 if few else 2 * longest * k, X.dtype)
+    named = np.empty(longest, np.int16)
     chosen, changes = np.empty(longest, rows.dtype), np.empty(longest, X.dtype)
     product, work = np.empty(max(SHORT, STRIP) * k, X.dtype), np.empty((6 + 2 * LATE, k))
     s, row, idle, late, total = -1, p, 0, 0, 0.0
@@ -179,16 +194,17 @@ def run_minibatches(
             counts[part] = 0
             if few and high > low:
                 move_rows(
-                    X[low:high], mean, K, now, codes, shapes, flat, own_keys, touch[low:high], q, ranks,
-                    scratch, before, numbers, sums[part], part_tilts[part], part_offsets[part],
+                    X[low:high], mean, K, now, codes, shapes, flat, own_keys, touch[low:high], packed[low:high],
+                    levels, edges, limits, q, ranks, scratch, before, numbers, named, sums[part], part_tilts[part],
+                    part_offsets[part],
                 )  # fmt: skip
             elif few:
                 sums[part], part_tilts[part], part_offsets[part] = 0, 0, 0
             elif high > low:
                 choose_samples(
-                    X[low:high], shift, means, K, now, codes, shapes, shared, params, own_keys,
-                    touch[low:high], q, ranks, scratch, before, lows, white, counts[part], rows[part], sources[part],
-                    olds[part],
+                    X[low:high], shift, means, K, now, codes, shapes, flat, shared, params, own_keys, touch[low:high],
+                    packed[low:high], levels, limits, q, ranks, scratch, before, lows, white, counts[part], rows[part],
+                    sources[part], olds[part],
                 )  # fmt: skip
             if add_one(team, PARTS_DONE) + 1 == (task // parts + 1) * parts:
                 post(team, COMPONENTS, (task // parts + 1) * p)
@@ -212,7 +228,7 @@ def run_minibatches(
             row += 1
             if row == p:
                 late = catch_up(inverse, work, late)
-                if (sweeps + s + 1) % refresh_every == 0:
+                if (sweeps + s) % refresh_every == 0:  # the first too: from a bad start it is the longest
                     fresh = np.linalg.inv(W)
                     for i in range(p):
                         for j in range(k):
@@ -232,7 +248,8 @@ def run_minibatches(
                 continue
             _move_component(
                 i, white, counts, rows, sources, olds, codes[i], shapes[i], flat[i], scale, touch[start:stop],
-                moments[i], tilts[i], offsets, numbers, chosen, changes, samples, product,
+                packed[start:stop], levels, edges, moments[i], tilts[i], offsets, numbers, named, chosen, changes,
+                samples, product,
             )  # fmt: skip
             post(team, DONE + i, task // p + 1)
             continue

@@ -103,7 +103,9 @@ class Checkpoint:
             external: dict[str, Any] = {}
             if content["touch"] is not None:
                 self.touch = self.touch or TouchFile(self.name)
-                external["touch"] = self.touch.recover(content["epoch"], tuple(content["touch"]))
+                external["touch"] = self.touch.recover(
+                    content["epoch"], tuple(content["touch"]), content["touch_dtype"]
+                )
             decoder = Decoder(arrays, own_classes(), density, external=external)
             values = {key: decoder.decode(item) for key, item in content["values"].items()}
         except (ContainerError, CodecError, KeyError, TypeError) as error:
@@ -134,16 +136,17 @@ class Checkpoint:
     def save(self, values: Mapping[str, Any]) -> None:
         """Write `values`; on any failure the last checkpoint stays and CheckpointError is raised."""
         encoder = Encoder()
-        shape = None
+        shape, dtype = None, None
         try:
             if self.touch is not None and self.touch.array is not None:
                 encoder.external[id(self.touch.array)] = "touch"
-                shape = list(self.touch.array.shape)
+                shape, dtype = list(self.touch.array.shape), self.touch.array.dtype.name
                 self.touch.flush()
             content = {
                 "identity": self._identity,
                 "epoch": self.epoch + 1,
                 "touch": shape,
+                "touch_dtype": dtype,
                 "values": {key: encoder.encode(value, key) for key, value in values.items()},
             }
             write_atomically(

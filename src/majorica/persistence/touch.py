@@ -24,11 +24,13 @@ _MAGIC = b"MJUNDO1\n"
 _HEAD = struct.Struct("<8sQ")  # magic, epoch
 _RECORD = struct.Struct("<QQI")  # start, stop, crc of what follows
 
-Memory = npt.NDArray[np.float32]
+Memory = npt.NDArray[np.float32] | npt.NDArray[np.uint8]
+#: What a memory may hold.
+_DTYPES = ("float32", "uint8")
 
 
 class TouchFile:
-    """Memory ``(n, p)`` of float32 in ``PATH.touch``, journal in ``PATH.undo``.
+    """Memory ``(n, p)`` of float32 or one-byte codes in ``PATH.touch``, journal in ``PATH.undo``.
 
     Parameters
     ----------
@@ -43,9 +45,9 @@ class TouchFile:
         self._journal: IO[bytes] | None = None
         self._saved: set[int] = set()
 
-    def allocate(self, shape: tuple[int, int]) -> Memory:
+    def allocate(self, shape: tuple[int, int], dtype: npt.DTypeLike = np.float32) -> Memory:
         """New memory, all zero; its space is reserved at once, so that a full disk shows before the fit begins."""
-        size = max(4 * shape[0] * shape[1], 1)
+        size = max(np.dtype(dtype).itemsize * shape[0] * shape[1], 1)
         where = tempfile.gettempdir() if self.path is None else f"{self.path}.touch"
         try:
             file = tempfile.TemporaryFile() if self.path is None else open(where, "w+b")  # noqa: SIM115
@@ -62,7 +64,7 @@ class TouchFile:
                     f"{where}: no room for the {size / 1e6:.0f} MB memory of the incremental solver "
                     f"({error.strerror}); free some, or raise memory_limit"
                 ) from error
-            self.array = np.memmap(file, dtype=np.float32, mode="r+", shape=shape)
+            self.array = np.memmap(file, dtype=dtype, mode="r+", shape=shape)
         return self.array
 
     def before_change(self, ranges: Iterable[tuple[int, int]]) -> None:
@@ -97,19 +99,19 @@ class TouchFile:
         os.fsync(self._journal.fileno())
         self._saved.clear()
 
-    def recover(self, epoch: int, shape: tuple[int, ...]) -> Memory:
+    def recover(self, epoch: int, shape: tuple[int, ...], dtype: str = "float32") -> Memory:
         """The memory as it was at checkpoint `epoch`: blocks changed since are put back."""
         name = f"{self.path}.touch"
         size = os.path.getsize(name) if os.path.exists(name) else -1
-        if len(shape) != 2 or size != 4 * shape[0] * shape[1]:
+        if dtype not in _DTYPES or len(shape) != 2 or size != np.dtype(dtype).itemsize * shape[0] * shape[1]:
             raise CheckpointError(
                 f"{name}: the memory that belongs to the checkpoint is missing or of another size; "
                 f"remove {self.path} to start from the beginning"
             )
-        array: Memory = np.memmap(name, dtype=np.float32, mode="r+", shape=shape)
+        array: Memory = np.memmap(name, dtype=dtype, mode="r+", shape=shape)
         self.array = array
         for start, stop, data in reversed(self._records(epoch)):
-            array[start:stop] = np.frombuffer(data, np.float32).reshape(-1, shape[1])
+            array[start:stop] = np.frombuffer(data, array.dtype).reshape(-1, shape[1])
         self.flush()
         self.begin(epoch)
         return array
@@ -129,7 +131,7 @@ class TouchFile:
                 start, stop, crc = _RECORD.unpack(head)
                 if not start <= stop <= len(self.array):
                     break
-                data = journal.read(4 * (stop - start) * self.array.shape[1])
+                data = journal.read(self.array.itemsize * (stop - start) * self.array.shape[1])
                 if zlib.crc32(data) != crc:
                     break
                 records.append((start, stop, data))

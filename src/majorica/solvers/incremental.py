@@ -11,14 +11,15 @@ import numpy.typing as npt
 
 from majorica.densities.table import Densities
 from majorica.errors import ParameterError
+from majorica.kernels.codes import CodeTable
 from majorica.problem import Problem
 from majorica.solvers.base import State, StopReason
 from majorica.solvers.batch import gradient_threshold
 from majorica.solvers.minibatch import run_compiled
 from majorica.solvers.rounds import run_message, run_round
 from majorica.solvers.shapes import Shapes
-from majorica.sources.base import split_blocks
-from majorica.statistics import F64, invert, unpack_symmetric
+from majorica.solvers.touching import Memory, Precision, decode, encode, touch_again
+from majorica.statistics import F64, invert
 from majorica.surrogate import Surrogate
 
 Selection = Literal["greedy", "random"]
@@ -35,8 +36,8 @@ def default_batch_size(n: int, p: int) -> int:
 class TouchStore(Protocol):
     """Keeps the memory elsewhere, and is told before it changes."""
 
-    def allocate(self, shape: tuple[int, int]) -> npt.NDArray[np.float32]:
-        """Memory of that shape, all zero."""
+    def allocate(self, shape: tuple[int, int], dtype: npt.DTypeLike = np.float32) -> Memory:
+        """Memory of that shape and type, all zero."""
         ...
 
     def before_change(self, ranges: Iterable[tuple[int, int]]) -> None:
@@ -57,7 +58,7 @@ class IncrementalState(State):
     inverse: F64 = field(default_factory=lambda: np.empty((0, 0)))
     log_det: float = np.nan  #: log|det W|, followed row by row in memory form; NaN before the first step
     surrogate: Surrogate | None = None
-    touch: npt.NDArray[np.float32] | None = None  #: (n, p), None in ledger form
+    touch: Memory | None = None  #: (n, p), float32 or codes; None in ledger form
     ledger: F64 | None = None  #: (blocks, p, p), None in memory form
     order: npt.NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))  #: of this pass
     position: int = 0  #: next block in `order`
@@ -71,8 +72,8 @@ class Incremental:
     """Algorithm 1: visit mini-batches in random order, update the `q` best majorizers of each sample, then each row.
 
     Every half-step lowers the surrogate, Eq. (newcost_emp). A step is one
-    mini-batch. Memory: n p numbers of 4 bytes (p^2 n / batch_size of 8 bytes
-    when ``q = p``) and p^3.
+    mini-batch. Memory: n p numbers of 4 bytes, or codes of 1 byte (p^2 n /
+    batch_size numbers of 8 bytes when ``q = p``), and p^3.
     """
 
     q: int | None = 2  #: updates a sample, None for all p
@@ -82,6 +83,7 @@ class Incremental:
     iterations: int = 2  #: conjugate-gradient iterations a row
     store: TouchStore | None = None  #: where the memory lies if not in RAM
     adaptive: bool = False  #: refit piecewise shapes at the end of passes
+    memory: Precision = "float32"  #: "codes" for a byte an entry; descent all the same, see kernels/codes.py
 
     def init(self, problem: Problem, W: F64, densities: Densities, rng: np.random.Generator) -> IncrementalState:
         """All majorizers touch at 0, a valid bound whose moments are ``w(0) C``."""
@@ -143,8 +145,10 @@ class Incremental:
             if not self._adapt(problem, state):
                 self._check(problem, state)
 
-    def _allocate(self, shape: tuple[int, int]) -> npt.NDArray[np.float32]:
-        return np.zeros(shape, np.float32) if self.store is None else self.store.allocate(shape)
+    def _allocate(self, shape: tuple[int, int]) -> Memory:
+        if self.store is not None:
+            return self.store.allocate(shape, np.uint8 if self.memory == "codes" else np.float32)
+        return np.zeros(shape, np.uint8) if self.memory == "codes" else np.zeros(shape, np.float32)
 
     def _step_plain(self, problem: Problem, state: IncrementalState) -> float:
         """One mini-batch through the kernels one by one, for densities only Python knows."""
@@ -166,10 +170,15 @@ class Incremental:
         Y = Z @ state.W.T
         assert state.touch is not None
         memory = state.touch[start:stop]
-        old, new = memory.astype(np.float64), Y.astype(np.float32).astype(np.float64)
+        kinds = densities.super_gaussian
+        stored = encode(Y, memory.dtype, problem.n, kinds)
+        old, new = decode(memory, problem.n, kinds), decode(stored, problem.n, kinds)
         gap = kernels.gaps(Y, new, old, densities)
-        chosen = self._select(kernels, gap, state.rng) & (gap > 0)
-        memory[chosen] = new[chosen]
+        rank = gap
+        if memory.dtype == np.uint8:  # by the gap that could be closed, of those entries where the memory can tell
+            rank = np.where(CodeTable.of(problem.n).settled(Y, old, kinds), 0.0, kernels.gaps(Y, Y, old, densities))
+        chosen = self._select(kernels, rank, state.rng) & (gap > 0)
+        memory[chosen] = stored[chosen]
         scales = np.full(problem.p, 1 / problem.n)
         kernels.update_moments(
             Z, new, old, chosen, densities, scales, surrogate.moments, surrogate.tilts, surrogate.offsets
@@ -187,7 +196,8 @@ class Incremental:
 
         A changed component's majorizers are made anew for all samples, to
         touch its new density at the current row: at fixed `W` its part of the
-        surrogate falls to its part of the loss.
+        surrogate falls to its part of the loss, but for the memory's rounding.
+        A component whose part would rise by that keeps its shape.
         """
         shapes = state.shapes
         if shapes is None:
@@ -196,14 +206,19 @@ class Incremental:
         if not shapes.due:
             return False
         shapes.back_off()
+        before = shapes.copy()
         gains = shapes.refit(problem.statistics(state.W, state.densities), 0.05 / problem.n)
         state.passes += 1
-        state.densities = shapes.densities()
+        densities, changed = shapes.densities(), False
         for i in np.flatnonzero(gains).tolist():
-            touch_again(self, problem, state, i)
+            if touch_again(self, problem, state, i, densities):
+                changed = True
+            else:
+                shapes.restore(i, before)
+        state.densities = shapes.densities()
         assert state.surrogate is not None
         state.loss = state.surrogate.value(state.W, state.densities)
-        return bool(gains.any())
+        return changed
 
     def _check(self, problem: Problem, state: IncrementalState) -> None:
         """At the end of a pass: measure the gradient once the surrogate has all but stopped falling."""
@@ -218,30 +233,3 @@ class Incremental:
             state.stop = StopReason.GRADIENT if self.tol is not None else StopReason.FLOOR
         elif self.tol != 0 and fall <= 1e-15 * abs(state.loss):
             state.stop = StopReason.STALLED
-
-
-def touch_again(solver: Incremental, problem: Problem, state: IncrementalState, i: int) -> None:
-    """Make component `i`'s majorizers anew, touching at the current row over all samples; one pass."""
-    assert state.surrogate is not None
-    surrogate, density, w = state.surrogate, state.densities[i], state.W[i]
-    if state.ledger is not None:
-        state.ledger[:, i] = w
-        sums = problem.row_moments(w, density)
-        surrogate.moments[i] = unpack_symmetric(sums.packed)[0] / sums.n
-        surrogate.tilts[i], surrogate.offsets[i] = sums.tilts[0] / sums.n, sums.offsets[0] / sums.n
-    else:
-        assert state.touch is not None
-        A, b, r = np.zeros_like(surrogate.moments[i]), np.zeros_like(w), 0.0
-        for block in split_blocks(problem.n, solver.batch_size):
-            start, stop = block[0]
-            if solver.store is not None:
-                solver.store.before_change([(start, stop)])
-            Z = problem.read(block).astype(np.float64)
-            state.touch[start:stop, i] = Z @ w
-            y = state.touch[start:stop, i].astype(np.float64)  # as the memory holds it: rounded
-            A += (Z * density.weight(y)[:, None]).T @ Z
-            b += density.tilt(y) @ Z
-            r += float(density.offset(y).sum())
-        surrogate.moments[i], surrogate.tilts[i], surrogate.offsets[i] = A / problem.n, b / problem.n, r / problem.n
-    if not density.super_gaussian:
-        surrogate.moments[i] = float(density.weight(np.zeros(1))[0]) * surrogate.covariance

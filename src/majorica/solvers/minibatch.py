@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from majorica.engines.base import Engine
+from majorica.kernels.codes import CodeArray, CodeTable
 from majorica.problem import Problem
+from majorica.solvers.touching import Memory
 from majorica.statistics import F64, invert
 from majorica.surrogate import REFRESH_EVERY, flat_weights
 
@@ -37,10 +39,11 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     starts = numbers * solver.batch_size
     stops = np.minimum(starts + solver.batch_size, problem.n)
     X = array if array is not None else problem.source.read(int(starts[0]), int(stops[0]))
-    touch = state.touch
+    memory = state.touch
     if array is None:
-        touch = touch[starts[0] : stops[0]]
+        memory = memory[starts[0] : stops[0]]
         starts, stops = np.zeros(1, np.intp), stops - starts
+    touch, packed, table = _by_kind(memory, problem.n)
     keys = _random_keys(solver, state, p, starts, stops, X.dtype)
     flat = flat_weights(densities)
     inverse = invert(surrogate.covariance) if flat.any() else surrogate.covariance
@@ -70,6 +73,10 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
         keys,
         1 / problem.n,
         touch,
+        packed,
+        table.levels,
+        table.edges,
+        table.cells,
         surrogate.moments,
         surrogate.tilts,
         surrogate.offsets,
@@ -116,6 +123,13 @@ def assisted(engine: Engine, most: int, work: Callable[[bool], float], stop: Cal
         for helper in helpers:
             if not helper.cancel():
                 helper.result()
+
+
+def _by_kind(memory: Memory, n: int) -> tuple[npt.NDArray[np.float32], CodeArray, CodeTable]:
+    """The memory as the kernels take it, numbers and codes, one of which is empty; and what codes stand for."""
+    if memory.dtype == np.uint8:
+        return np.empty((0, 0), np.float32), memory.astype(np.uint8, copy=False), CodeTable.of(n)
+    return memory.astype(np.float32, copy=False), np.empty((0, 0), np.uint8), CodeTable.none()
 
 
 def _random_keys(

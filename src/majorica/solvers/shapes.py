@@ -72,6 +72,11 @@ class Shapes:
         own = (self.slopes, self.log_normalisers, self.fine, self.allow_fine)
         return kernels.refit_sums(float(s.n), s.power, s.ramps, s.reaches, *own, least, s.loss, s.gradient)
 
+    def restore(self, i: int, before: Shapes) -> None:
+        """Give component `i` the shape it had `before`."""
+        self.slopes[i], self.log_normalisers[i] = before.slopes[i], before.log_normalisers[i]
+        self.fine[i] = before.fine[i]
+
     def refit_means(self, means: F64, n: float, least: float) -> F64:
         """Best shapes for basis means ``(p, 5)`` over `n` samples; returns each component's gain."""
         self.since = 0
