@@ -16,10 +16,10 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "majorica"
 #: Kernel module -> modules whose code or constants are compiled into it, lowest first.
 INLINED = {
     "kernels/elementwise.py": ["densities/base.py", "densities/piecewise.py"],
-    "kernels/sweep.py": ["kernels/elementwise.py", "kernels/blas.py", "kernels/views.py"],
+    "kernels/sweep.py": ["kernels/elementwise.py", "kernels/views.py"],
     "kernels/compiled.py": ["kernels/elementwise.py", "kernels/sweep.py"],
     "kernels/gaps.py": ["kernels/elementwise.py"],
-    "kernels/choose.py": ["kernels/gaps.py", "kernels/blas.py", "kernels/rounding.py", "kernels/views.py"],
+    "kernels/choose.py": ["kernels/gaps.py", "kernels/rounding.py", "kernels/views.py"],
     "kernels/few.py": ["kernels/choose.py"],
     "kernels/minibatch.py": ["kernels/sweep.py", "kernels/few.py", "kernels/team.py"],
     "kernels/search.py": ["kernels/elementwise.py", "kernels/newton.py"],

@@ -15,7 +15,7 @@ from majorica.kernels.rounding import decode, hide_settled
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "95a3f18bf2a30c3b"
+INLINED_DIGEST = "a1181d5959f751ab"
 #: Operations below which BLAS has quicker products of small matrices.
 SMALL = 1_000_000
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from majorica.kernels.blas import multiply
 from majorica.kernels.choose import choose_samples, name_bits
 from majorica.kernels.few import add_parts, move_rows
 from majorica.kernels.gaps import BLOCK, change_row, repeat_shapes
@@ -24,7 +23,7 @@ from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "f7f08737a58158e1"
+INLINED_DIGEST = "0dbdaf0eeb49543c"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
@@ -36,34 +35,44 @@ def count_parts(b: int) -> int:
 
 
 @nb.njit(nogil=True, cache=True)
-def _take_samples(white, chosen, changes, taken, weighted):
-    """Chosen samples as they lie, and once more times their weights' changes."""
-    k = white.shape[1]
-    white, taken, weighted = borrow(white), borrow(taken), borrow(weighted)
-    for s in range(chosen.size):
-        z, change = white[chosen[s]], changes[s]
-        row0, row1 = taken[s * k : s * k + k], weighted[s * k : s * k + k]
-        for j in range(k):
-            row0[j] = z[j]
-            row1[j] = change * z[j]
+def cut_at(k):
+    """The row of the moments, a multiple of `STRIP`, from which what lies left of it is never read."""
+    return k if k <= STRIP else STRIP * max(1, (k + STRIP) // (2 * STRIP))
 
 
 @nb.njit(nogil=True, cache=True)
-def _add_upper(A, product, taken, weighted, m):
-    """``A += weighted^T taken``, `STRIP` rows at a time; what lies left of their square on the diagonal is spared."""
-    k = A.shape[0]
-    A, product = borrow(A), borrow(product)
-    flat = A.reshape(k * k)
-    for a in range(0, k, STRIP):
-        rows, columns = min(STRIP, k - a), k - a
-        if product.dtype == A.dtype:
-            multiply(rows, columns, m, weighted, a, k, 1, taken, a, k, flat, a * k + a, k, 1.0)
-        else:
-            multiply(rows, columns, m, weighted, a, k, 1, taken, a, k, product, 0, columns, 0.0)
-            for i in range(rows):
-                row0, row1 = A[a + i, a:], product[i * columns : (i + 1) * columns]
-                for j in range(columns):
-                    row0[j] += row1[j]
+def _take_samples(white, chosen, changes, cut, samples):
+    """Chosen samples as they lie, from the `cut` on once more, and both times their weights' changes."""
+    k, m = white.shape[1], chosen.size
+    rest, white, samples = k - cut, borrow(white), borrow(samples)
+    taken, later = samples[: m * k], samples[m * k : m * (k + rest)]
+    weighted, weighted_later = samples[m * (k + rest) : m * (2 * k)], samples[m * (2 * k) : m * (2 * k + rest)]
+    for s in range(m):
+        z, change = white[chosen[s]], changes[s]
+        row0, row1 = taken[s * k : s * k + k], weighted[s * cut : s * cut + cut]
+        row2, row3 = later[s * rest : s * rest + rest], weighted_later[s * rest : s * rest + rest]
+        for j in range(k):
+            row0[j] = z[j]
+        for j in range(cut):
+            row1[j] = change * z[j]
+        z = z[cut:]
+        for j in range(rest):
+            row2[j] = z[j]
+            row3[j] = change * z[j]
+    return taken.reshape(m, k), later.reshape(m, rest), weighted.reshape(m, cut), weighted_later.reshape(m, rest)
+
+
+@nb.njit(nogil=True, cache=True)
+def _add_product(A, weighted, taken, product):
+    """``A += weighted^T taken``."""
+    rows, columns = A.shape
+    sums = borrow(product)[: rows * columns].reshape(rows, columns)
+    np.dot(weighted.T, taken, sums)
+    A = borrow(A)
+    for i in range(rows):
+        row0, row1 = A[i], sums[i]
+        for j in range(columns):
+            row0[j] += row1[j]
 
 
 @nb.njit(nogil=True, cache=True)
@@ -127,9 +136,11 @@ def _move_component(
         return
     for s in range(m):
         changes[s] = scale * weights[s]
-    taken, weighted = samples[: k * m], samples[k * m : 2 * k * m]
-    _take_samples(white, chosen, changes, taken, weighted)
-    _add_upper(A, product, taken, weighted, m)
+    cut = cut_at(k)
+    taken, later, weighted, weighted_later = _take_samples(white, chosen, changes, cut, samples)
+    _add_product(A[:cut], weighted, taken, product)
+    if cut < k:
+        _add_product(A[cut:, cut:], weighted_later, later, product)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -164,10 +175,10 @@ def run_minibatches(
         lows[i] = names - i
     limits = np.empty((3, 0 if packed.size == 0 else p * length if few else params.shape[1]), X.dtype)
     repeat_cells(cells, flat, length if few else 1, limits)
-    numbers, samples = np.empty((5, longest)), np.empty(0 if few else 2 * longest * k, X.dtype)
+    numbers, samples = np.empty((5, longest)), np.empty(0 if few else longest * (3 * k - cut_at(k)), X.dtype)
     named = np.empty(longest, np.int16)
     chosen, changes = np.empty(longest, rows.dtype), np.empty(longest, X.dtype)
-    product, work = np.empty(max(SHORT, STRIP) * k, X.dtype), np.empty((6 + 2 * LATE, k))
+    product, work = np.empty(cut_at(k) * k, X.dtype), np.empty((6 + 2 * LATE, k))
     s, row, idle, late, total = -1, p, 0, 0, 0.0
     while True:
         if first and row == p:  # the next mini-batch

@@ -11,12 +11,11 @@ import math
 import numba as nb
 import numpy as np
 
-from majorica.kernels.blas import multiply
 from majorica.kernels.elementwise import FAST
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "1523aa2184fe03b8"
+INLINED_DIGEST = "574d601979fc3a03"
 #: Components below which loops are quicker than BLAS, and the incremental solver takes all its samples for each.
 SHORT = 9
 #: Rows of moments that are read and changed from the first one's diagonal on: half of the matrix, if it is large.
@@ -151,16 +150,20 @@ def improve(A, w, c, iterations, work):
 def catch_up(inverse, work, late):
     """Add to `inverse` the products it is late by; returns 0."""
     p = inverse.shape[0]
-    if p < SHORT:
-        for r in range(late):
-            column, change = borrow(work)[6 + r], borrow(work)[6 + LATE + r]
-            for j in range(p):
-                row, c = borrow(inverse)[j], column[j]
-                for k in range(p):
-                    row[k] += c * change[k]
-    elif late > 0:
-        flat = borrow(work).reshape(work.size)
-        multiply(p, p, late, flat, 6 * p, p, 1, flat, (6 + LATE) * p, p, inverse.reshape(p * p), 0, p, 1.0)
+    work, inverse = borrow(work), borrow(inverse)
+    four = late // 4 * 4
+    for j in range(p):
+        row = inverse[j]
+        for r in range(0, four, 4):
+            c0, c1, c2, c3 = work[6 + r, j], work[7 + r, j], work[8 + r, j], work[9 + r, j]
+            row0, row1 = work[6 + LATE + r], work[7 + LATE + r]
+            row2, row3 = work[8 + LATE + r], work[9 + LATE + r]
+            for k in range(p):
+                row[k] += c0 * row0[k] + c1 * row1[k] + c2 * row2[k] + c3 * row3[k]
+        for r in range(four, late):
+            c0, row0 = work[6 + r, j], work[6 + LATE + r]
+            for k in range(p):
+                row[k] += c0 * row0[k]
     return 0
 
 
