@@ -13,7 +13,7 @@ from majorica.densities.table import Densities
 from majorica.errors import RankWarning
 from majorica.solvers import Progressive, StopReason, drive
 from majorica.solvers.base import Step
-from majorica.solvers.levels import FEW_NUMBERS, Levels
+from majorica.solvers.levels import FEW_PRODUCTS, Levels
 from majorica.solvers.progressive import ProgressiveState
 from makers import make_problem, whiten
 
@@ -108,7 +108,7 @@ def run(
     tol: float | None = None,
     max_iter: float = 60,
     seed: int = 0,
-    few: int = FEW_NUMBERS,
+    few: int = FEW_PRODUCTS,
 ) -> Run:
     """Fit `X` and look at the start and at every step; `start` makes the start for p components, a rotation if None."""
     with warnings.catch_warnings():

@@ -19,7 +19,7 @@ from majorica.kernels.sweep import improve, sweep_rows
 from majorica.statistics import F64, Moments, Statistics, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "d245fd3af19e6767"
+INLINED_DIGEST = "7651e167b3915acf"
 Array = npt.NDArray[np.floating]
 
 

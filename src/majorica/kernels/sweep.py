@@ -18,7 +18,7 @@ from majorica.kernels.views import borrow
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
 INLINED_DIGEST = "1523aa2184fe03b8"
 #: Components below which loops are quicker than BLAS, and the incremental solver takes all its samples for each.
-SHORT = 11
+SHORT = 9
 #: Rows of moments that are read and changed from the first one's diagonal on: half of the matrix, if it is large.
 STRIP = 32
 #: Rows by which the inverse may be late.

@@ -22,8 +22,8 @@ from majorica.whitening import Whitening
 
 #: Each level has this many times the samples of the last.
 GROWTH = 4
-#: Of this many numbers a pass costs less than a level of its own.
-FEW_NUMBERS = 2**16
+#: A pass of this many products (samples times components squared) costs less than a level of its own.
+FEW_PRODUCTS = 2**17
 #: A level's samples are kept in memory up to this many bytes, and this share of the data.
 KEPT_BYTES, KEPT_SHARE = 32 * 2**20, 0.13
 #: Of data of this many samples or more, levels are kept whitened and in float32: their steps cost half.
@@ -45,7 +45,7 @@ class Levels:
     order: npt.NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
     unit: int = 1
     size: int = 0
-    skipped: bool = False  #: whether smaller levels were left out as they are few numbers
+    skipped: bool = False  #: whether smaller levels were left out as a pass is few products
 
     def __post_init__(self) -> None:
         self._kept: Problem | None = None  # this level as a problem of its own; not part of the state
@@ -57,10 +57,10 @@ class Levels:
 
     @classmethod
     def start(cls, n: int, p: int, rng: np.random.Generator, *, few: int = 0) -> Levels:
-        """The smallest level: n / 4^k, at least 1000 samples and 20 a component; all of up to `few` numbers."""
+        """The smallest level: n / 4^k, at least 1000 samples and 20 a component; all if a pass is `few` products."""
         unit, size = smallest_level(n, p)
         units = -(-n // unit)
-        whole = size == n or n * p <= few
+        whole = size == n or n * p * p <= few
         if whole:
             return cls(np.arange(units), unit, units, skipped=size < n)
         return cls(rng.permutation(units), unit, -(-size // unit))

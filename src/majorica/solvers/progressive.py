@@ -14,7 +14,7 @@ from majorica.kernels.reference import minimise_row
 from majorica.problem import Problem
 from majorica.solvers.base import State, StopReason
 from majorica.solvers.held import LONGEST_STEP, TRIES, Evaluation, evaluation, shortened
-from majorica.solvers.levels import FEW_NUMBERS, SHORT_FROM, Levels
+from majorica.solvers.levels import FEW_PRODUCTS, SHORT_FROM, Levels
 from majorica.solvers.quasinewton import Memory
 from majorica.solvers.ridges import settle_scales
 from majorica.solvers.rotations import escape, flat_pairs
@@ -52,6 +52,7 @@ class ProgressiveState(State):
     shapes: Shapes | None = None  #: None for fixed densities
     rotated: bool = False  #: pairs were checked on this level, and no turn helped or turns enough were made
     turns: int = 0  #: times that turns of pairs helped on this level
+    floored: bool = False  #: the statistical floor was reached, and `tol` asks for more
     stale: bool = False  #: shapes changed since `relative` was computed
 
 
@@ -74,7 +75,7 @@ class Progressive:
     fast: float = 0.03  #: and where it is fast
     patient: float = 0.01  #: and where it is slow and a pass costs next to nothing
     cheap: float = 1e-3  #: and where it is fast and a pass costs little, so that every start ends in the same place
-    few: int = FEW_NUMBERS  #: numbers of data that get one level only
+    few: int = FEW_PRODUCTS  #: products of a pass up to which data gets one level only
     first_level_only: bool = False  #: a cheap start for other solvers
 
     def init(self, problem: Problem, W: F64, densities: Densities, rng: np.random.Generator) -> ProgressiveState:
@@ -89,8 +90,7 @@ class Progressive:
         )
         if self.adaptive:
             state.W /= np.linalg.norm(state.W, axis=1, keepdims=True)  # to unit variance, the unit of the knots
-            state.shapes = Shapes.gaussian(p)
-            state.shapes.allow_fine = state.levels.last
+            state.shapes = Shapes.gaussian(p)  # coarse until the end of a level: fine ones would fit the mixtures
             state.densities = state.shapes.densities()
         self._evaluate_here(problem, state)
         if state.shapes is not None:
@@ -100,6 +100,8 @@ class Progressive:
     def step(self, problem: Problem, state: ProgressiveState) -> None:
         """One accepted move (quasi-Newton, shapes, rotation or MM), or the next level."""
         direction, gain = state.memory.direction(state.relative, state.upper)
+        if self._coarse_done(state, gain) and self._refine(problem, state):
+            return
         if self._level_done(problem, state, gain):
             self._finish_level(problem, state)
             return
@@ -121,9 +123,7 @@ class Progressive:
             return
         if not self._rows(problem, state):
             if state.levels.last:
-                settled = state.shapes is None or not state.shapes.since
-                if settled or not self._refit(problem, state, settle=True):
-                    state.stop = StopReason.STALLED
+                state.stop = StopReason.STALLED
             else:
                 self._next_level(problem, state)
 
@@ -131,8 +131,10 @@ class Progressive:
 
     def _level_done(self, problem: Problem, state: ProgressiveState, gain: float) -> bool:
         """Whether the predicted gain is small enough to stop, or to go to the next level."""
-        if state.levels.last and self.tol is not None:
-            return state.gradient <= self.tol
+        if self._met(state):
+            return True
+        if state.floored:
+            return False
         floor = self._floor(problem, state)
         recent = state.gains[-4:]
         slow = len(recent) == 4 and gain > 0.3 * recent[0]
@@ -147,9 +149,25 @@ class Progressive:
             return gain < max(share * floor, WORTH_IF_SLOW * problem.p)
         return gain < (self.cheap if problem.n < SHORT_FROM else self.fast) * floor
 
+    def _coarse_done(self, state: ProgressiveState, gain: float) -> bool:
+        """Whether coarse shapes have little left to do where there is one level only: one nat for all samples."""
+        coarse = state.shapes is not None and not state.shapes.allow_fine
+        return coarse and state.levels.last and gain * state.n_samples < 1
+
+    def _refine(self, problem: Problem, state: ProgressiveState) -> bool:
+        """Allow fine shapes; False if they gain nothing that counts."""
+        assert state.shapes is not None
+        state.shapes.allow_fine = True
+        state.gains.clear()
+        return self._refit(problem, state)
+
     def _settled(self, state: ProgressiveState) -> bool:
         """Whether shapes stay put between finishes, so that a `tol` of any size can be reached."""
-        return state.levels.last and self.tol is not None and state.steps_here > 40
+        return state.floored and state.steps_here > 40
+
+    def _met(self, state: ProgressiveState) -> bool:
+        """Whether the gradient over all samples is what `tol` asks for."""
+        return state.levels.last and self.tol is not None and state.gradient <= self.tol
 
     def _thorough(self, state: ProgressiveState) -> bool:
         """Whether shapes are followed to the end: on the last level, if it is small or `tol` asks for it."""
@@ -169,7 +187,7 @@ class Progressive:
 
     def _finish_level(self, problem: Problem, state: ProgressiveState) -> None:
         """Last looks at the shapes and the pairs of this level; then the next one, or the end."""
-        shapes = state.shapes
+        shapes, met = state.shapes, self._met(state)
         tired = state.steps_here >= LONGEST_LEVEL and not state.levels.last
         if shapes is not None and tired:
             shapes.allow_fine = True
@@ -184,14 +202,16 @@ class Progressive:
                 state.rotated = not helped or state.turns >= MOST_TURNS
                 if helped:
                     return
-            if not shapes.allow_fine:
-                shapes.allow_fine = True
-                state.gains.clear()
-                if self._refit(problem, state):
-                    state.rotated = False
-                    return
+            if not shapes.allow_fine and self._refine(problem, state):
+                state.rotated = False
+                return
         if state.levels.last:
-            state.stop = StopReason.FLOOR if self.tol is None else StopReason.GRADIENT
+            if self.tol is None or met:
+                state.stop = StopReason.FLOOR if self.tol is None else StopReason.GRADIENT
+                return
+            state.floored = True  # from where a fit without tol ends, on to tol
+            if state.stale:
+                self._evaluate_here(problem, state)
         else:
             self._next_level(problem, state)
 
@@ -288,7 +308,7 @@ class Progressive:
         enough = self.accuracy * self._floor(problem, state)
         if not self._thorough(state):
             enough = max(enough, 0.5 * problem.p / state.n_samples)
-        promised = self.tol is not None and state.levels.last  # tol is for the gradient at the shapes that stay
+        promised = state.floored or self._met(state)  # tol is for the gradient at the shapes that stay
         gain = self._refit_in_passing(state, enough / problem.p if promised else self._least(problem, state))
         if gain <= enough and not (promised and state.stale):
             return False
