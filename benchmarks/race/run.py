@@ -12,6 +12,7 @@ from typing import Any
 from benchmarks.common import ROOT, Store, code_digest, run_child
 from benchmarks.race.datasets import Entry, build, entries
 from benchmarks.race.methods import BY_NAME, METHODS, Method
+from benchmarks.race.ratios import SAME
 
 CHILD = "benchmarks.race.child"
 #: Fits in one process at most, and the seconds after which no further one starts.
@@ -106,6 +107,7 @@ class Race:
         if not good:
             return {"failed": found[0]["failed"]}
         middle = sorted(good, key=lambda run: run["adaptive"])[len(good) // 2]
+        good = [run for run in good if run["adaptive"] <= middle["adaptive"] + SAME]  # others did not do the work
         later = [seconds for run in good for seconds in run["seconds"][1:]]
         first = min(run["seconds"][0] for run in good)
         memory = self._stored(self.key(entry, method, memory=True)) or {}
