@@ -154,7 +154,7 @@ def _parts(source: Source | Stream, options: Options, n_jobs: int, *, on_disk: b
         size = n * k * entry if touch else -(-n // options.batch_size) * k * k * 8
         if not (touch and on_disk):
             parts["memory of the incremental solver"] = size
-        # Samples, whitened samples and buckets are shared; each thread has up to three copies of what it picks, and a tile.
+        # Samples, whitened samples and buckets are shared; a thread has up to three copies of what it picks, and tiles.
         parts["mini-batch"] = options.batch_size * (f * item + (3 + 4 * n_jobs) * k * 8)
     return parts
 
