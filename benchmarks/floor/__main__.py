@@ -7,12 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from threadpoolctl import threadpool_limits
-
 from benchmarks.common import ROOT, write_section
 from benchmarks.floor import measure, startup
 from benchmarks.floor.page import render
 from benchmarks.floor.passes import SOLVERS
+from majorica.engines import single_threaded_blas
 
 PARTS = ("floors", "threads", "transcription", "exponents", "startup")
 
@@ -45,7 +44,7 @@ def main() -> None:
         "startup": lambda: startup.measure(2 if asked.quick else 5),
     }
     for part in () if asked.render else asked.only:
-        with threadpool_limits(1, user_api="blas"):
+        with single_threaded_blas():  # that of SciPy too, which may not be loaded yet
             new = work[part]()
         found[part] = merge(found.get(part, []), new) if part == "floors" else new
         asked.results.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ from benchmarks.floor import bare, passes
 from benchmarks.floor.timing import best_of
 from benchmarks.floor.transcription import make_pair
 from majorica.kernels.compiled import tile_length
+from majorica.problem import pass_block_length
 from majorica.solvers.incremental import default_batch_size
 
 SIZES = (4, 10, 32, 64, 100, 256)
@@ -57,7 +58,8 @@ def threads(sizes: Sequence[int] = (32, 64, 100), *, quick: bool = False, repeat
     records = []
     for p in sizes:
         for solver in ("progressive", "batch", "incremental"):
-            X = passes.samples(p, sample_count(solver, p, quick=quick), "float64")
+            blocks = 0 if quick else 16 * pass_block_length(p)  # fewer could not be shared
+            X = passes.samples(p, max(sample_count(solver, p, quick=quick), blocks), "float64")
             calls = {str(k): passes.make(solver, X, "adaptive", threads=k) for k in (1, 2)}
             seconds = best_of(calls, repeats, least=0.0 if quick else 1.0, clock=time.perf_counter)
             records.append({"p": p, "solver": solver, "seconds": seconds})
