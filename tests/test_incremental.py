@@ -73,6 +73,11 @@ def test_surrogate_never_rises_at_any_half_step(
     W = matrix_of_condition(p, 1e4, rng) * 10 ** rng.uniform(-3, 3) if bad else np.eye(p)
     run = HalfSteps(X, Incremental(q=q, batch_size=batch), name, W)
     run.run(2 * -(-101 // batch))
+    assert_half_steps_fall(run)
+
+
+def assert_half_steps_fall(run: HalfSteps) -> None:
+    """The surrogate fell at every half step, and is what its definition says."""
     assert_never_rises(run.values)
     moments, tilts, offsets = surrogate_moments(run.Z, run.touch(), run.densities)
     state = run.state.surrogate
@@ -97,14 +102,7 @@ def test_surrogate_never_rises_with_memory_in_codes(
     run = HalfSteps(X, Incremental(q=q, batch_size=batch, memory="codes"), name, W, backend)
     assert run.state.touch.dtype == np.uint8
     run.run(2 * -(-101 // batch))
-    assert_never_rises(run.values)
-    moments, tilts, offsets = surrogate_moments(run.Z, run.touch(), run.densities)
-    state = run.state.surrogate
-    np.testing.assert_allclose(state.moments, moments, rtol=1e-9, atol=1e-11)
-    np.testing.assert_allclose(state.tilts, tilts, rtol=1e-9, atol=1e-11)
-    rounding = 1e-15 * run.largest**2
-    np.testing.assert_allclose(state.offsets, offsets, rtol=1e-9, atol=1e-11 + rounding)
-    assert run.state.loss == pytest.approx(run.values[-1], rel=1e-9, abs=1e-9 + rounding)
+    assert_half_steps_fall(run)
 
 
 @pytest.mark.parametrize("selection", ["greedy", "random"])

@@ -80,6 +80,15 @@ def test_small_gaps_keep_their_digits(name: str) -> None:
     np.testing.assert_allclose(got, wanted, rtol=2e-3, atol=1e-13)
 
 
+def named_by(ranks: np.ndarray, names: int, p: int) -> np.ndarray:
+    """The pairs ``(m, p)`` that the keys `ranks` (q, m) name."""
+    chosen = np.zeros((ranks.shape[1], p), bool)
+    for level in ranks:
+        for t in np.flatnonzero(level > names):
+            chosen[t, names - (level[t] & names)] = True
+    return chosen
+
+
 @pytest.mark.parametrize(("dtype", "kind"), [(np.float64, np.int64), (np.float32, np.int32)])
 @pytest.mark.parametrize("q", [1, 2, 4])
 def test_ranks_name_the_largest(dtype: type, kind: type, q: int) -> None:
@@ -90,10 +99,7 @@ def test_ranks_name_the_largest(dtype: type, kind: type, q: int) -> None:
     ranks = np.full((q, m), names, kind)
     for i in range(p):
         few.rank_row(gap[i].copy().view(kind), names - i, ~names, ranks)
-    chosen = np.zeros((m, p), bool)
-    for r in range(q):
-        for t in np.flatnonzero(ranks[r] > names):
-            chosen[t, names - (ranks[r, t] & names)] = True
+    chosen = named_by(ranks, names, p)
     np.testing.assert_array_equal(chosen, reference.select_largest(gap.T.astype(np.float64), q) & (gap.T > 0))
 
 
@@ -106,10 +112,7 @@ def test_ranks_of_samples_as_they_lie(dtype: type, kind: type, q: int) -> None:
     gap[:, 2], gap[7] = gap[:, 4], -1.0  # of equals, the first; none is worth choosing
     ranks = np.empty((q, m), kind)
     choose.rank_samples(gap.view(kind), (names - np.arange(p)).astype(kind), ~names, names, ranks)
-    chosen = np.zeros((m, p), bool)
-    for r in range(q):
-        for t in np.flatnonzero(ranks[r] > names):
-            chosen[t, names - (ranks[r, t] & names)] = True
+    chosen = named_by(ranks, names, p)
     np.testing.assert_array_equal(chosen, reference.select_largest(gap.astype(np.float64), q) & (gap > 0))
 
 

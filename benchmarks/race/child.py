@@ -15,7 +15,7 @@ from benchmarks.common import forget_peak, peak_memory, resident_memory, trim_me
 from benchmarks.race.methods import BY_NAME, Fit, Method
 from benchmarks.race.quality import amari, losses
 
-#: Samples of the fit before memory is measured: fewer would not load what majorica runs on long data.
+#: Samples of the fit before memory is measured or a curve begins: fewer would not load what majorica runs on long data.
 LOADING = 110_000
 #: Seconds that later fits go on at least: of fits of a millisecond four are too few.
 SHORT_FITS = 0.5
@@ -50,7 +50,7 @@ def main(text: str) -> dict[str, Any]:
 
 def measure_memory(method: Method, X: np.ndarray, seed: int) -> int:
     """Most memory of a fit over what the process has already, after a fit of some samples has loaded all code."""
-    method.fit(X[:LOADING], seed, 2)
+    load_code(method, X, seed)
     trim_memory()
     before = resident_memory()
     forget_peak()
@@ -58,9 +58,9 @@ def measure_memory(method: Method, X: np.ndarray, seed: int) -> int:
     return peak_memory() - before
 
 
-def fit_few(method: Method, X: np.ndarray, seed: int) -> None:
-    """Compile or import what the first fit would."""
-    method.fit(X[: min(len(X), 20 * X.shape[1])], seed, 2)
+def load_code(method: Method, X: np.ndarray, seed: int) -> None:
+    """Compile or import what the first fit would; majorica loads some code when it first needs it, at the end too."""
+    method.fit(X[:LOADING], seed, None if method.ours else 2)
 
 
 def judge(W: np.ndarray, home: Path) -> dict[str, float | None]:
@@ -75,7 +75,7 @@ def judge(W: np.ndarray, home: Path) -> dict[str, float | None]:
 def trace_curve(method: Method, X: np.ndarray, home: Path, asked: dict[str, Any]) -> dict[str, Any]:
     """Loss against time: majorica by a callback, peers by fits of 1, 2, 4, ... iterations."""
     points: list[tuple[float, np.ndarray]] = []
-    fit_few(method, X, asked["seed"])
+    load_code(method, X, asked["seed"])
     if method.ours:
         points = watch(method, X, asked["seed"])
     else:

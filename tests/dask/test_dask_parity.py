@@ -183,6 +183,32 @@ def test_chunks_that_make_fair_shares_are_held_as_they_are(cluster, samples, laz
                 time.sleep(2.1)  # the engine looks for workers every other second
 
 
+@pytest.mark.parametrize("nearby", [0.0, 1.0])
+def test_an_expected_subset_is_put_together_once(cluster, nearby: float, samples, lazy_samples, monkeypatch) -> None:
+    """What was begun ahead is what the pass reads, on the workers or brought here; other subsets are made anew."""
+    monkeypatch.setattr(engine_nearby, "NEARBY_SHARE", nearby)
+    monkeypatch.setattr(engine_nearby, "ALWAYS_BYTES", 0)
+    densities, blocks = Densities.same(Huber(), 6), split_blocks(N, 5000)
+    local, remote = as_source(samples), as_source(lazy_samples(*CHUNKS[1]))
+    whitening = fit_whitening(local, blocks, ThreadEngine(1))
+    here = Problem(local, whitening, ThreadEngine(1), blocks)
+    units = np.random.default_rng(1).permutation(N // 64)
+    first, second = (here.subset(np.sort(units[:count]), 64) for count in (300, 600))
+    with DaskEngine(cluster.client, hold=True) as engine:
+        there = Problem(remote, whitening, engine, blocks)
+        there.statistics(np.eye(6), densities)
+        made: list[int] = []
+        for name in ("fetch", "_hold_subset"):
+            own = getattr(engine.samples, name)
+            monkeypatch.setattr(engine.samples, name, lambda *given, own=own: (made.append(1), own(*given))[1])
+        engine.expect(remote, first)
+        assert len(made) == 1
+        for count, subset in ((1, first), (2, second)):
+            got, wanted = (problem.statistics(np.eye(6), densities, subset) for problem in (there, here))
+            np.testing.assert_array_equal(got.gradient, wanted.gradient)
+            assert len(made) == count
+
+
 def test_a_pass_has_few_tasks(cluster, lazy_samples) -> None:
     """The scheduler takes about a millisecond a task: a pass over held samples has two a thread."""
     remote, blocks = as_source(lazy_samples(*CHUNKS[1])), split_blocks(N, 300)

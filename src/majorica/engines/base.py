@@ -21,8 +21,10 @@ class Engine(Protocol):
     adding them up in one fixed tree gives the same bits on every engine. An
     engine may have a method ``total`` with the arguments of :func:`total`
     that adds up where the results are, a method ``read(source, block)``
-    where it knows a shorter way to the samples than the source, and an engine
-    ``threads`` of this process for passes over samples that are here.
+    where it knows a shorter way to the samples than the source, a method
+    ``expect(source, blocks)`` that is told which subset comes next, a method
+    ``assist(work, most)`` that lends threads to a call under way, and an
+    engine ``threads`` of this process for passes over samples that are here.
     """
 
     def run(

@@ -12,38 +12,12 @@ import math
 import numba as nb
 import numpy as np
 
-from majorica.densities.piecewise import KNOTS
-from majorica.kernels.elementwise import FAST
-from majorica.kernels.shapes import FIT_TOLERANCE, best_shape
+from majorica.kernels.shapes import FIT_TOLERANCE, best_shape, scaled_means
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "071900211a69a6e0"
+INLINED_DIGEST = "068000c56597ab85"
 #: Longest step, and longest way, of the logarithm of a scale.
 LONGEST_STEP, LONGEST_WAY = 0.05, 0.7
-_D1, _D2, _D3, _D4 = (float(knot) for knot in KNOTS)
-
-
-@nb.njit(nogil=True, cache=True, fastmath=FAST)
-def scaled_means(y, scale, t, c):
-    """Fill `t` with the means of the five basis functions of ``scale y``, `c` with those of their slopes times it."""
-    q0, q1, q2, q3, q4, r1, r2, r3, r4 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for k in range(y.size):
-        size = abs(scale * y[k])
-        t1, t2, t3, t4 = max(size - _D1, 0.0), max(size - _D2, 0.0), max(size - _D3, 0.0), max(size - _D4, 0.0)
-        q0 += size * size
-        q1 += t1 * t1
-        q2 += t2 * t2
-        q3 += t3 * t3
-        q4 += t4 * t4
-        r1 += t1
-        r2 += t2
-        r3 += t3
-        r4 += t4
-    n = y.size
-    half = 0.5 / n
-    t[0], t[1], t[2], t[3], t[4] = half * (q0 - q1), half * (q1 - q2), half * (q2 - q3), half * (q3 - q4), half * q4
-    a1, a2, a3, a4 = (q1 + _D1 * r1) / n, (q2 + _D2 * r2) / n, (q3 + _D3 * r3) / n, (q4 + _D4 * r4) / n
-    c[0], c[1], c[2], c[3], c[4] = q0 / n - a1, a1 - a2, a2 - a3, a3 - a4, a4
 
 
 @nb.njit(nogil=True, cache=True)

@@ -378,19 +378,34 @@ def refit_sums(n, power, ramps, reaches, slopes, log_normalisers, fine, allow_fi
 
 
 @nb.njit(nogil=True, cache=True, fastmath=FAST)
-def sample_means(y):
-    """Means of the five basis functions over one source's samples. Twin: ``basis(abs(y)).mean(axis=1)``."""
-    q0, q1, q2, q3, q4 = 0.0, 0.0, 0.0, 0.0, 0.0
-    for t in range(y.size):
-        size = abs(y[t])
+def scaled_means(y, scale, t, c):
+    """Fill `t` with the means of the five basis functions of ``scale y``, `c` with those of their slopes times it."""
+    q0, q1, q2, q3, q4, r1, r2, r3, r4 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for k in range(y.size):
+        size = abs(scale * y[k])
         t1, t2, t3, t4 = max(size - _D1, 0.0), max(size - _D2, 0.0), max(size - _D3, 0.0), max(size - _D4, 0.0)
         q0 += size * size
         q1 += t1 * t1
         q2 += t2 * t2
         q3 += t3 * t3
         q4 += t4 * t4
-    half = 0.5 / y.size
-    return np.array([half * (q0 - q1), half * (q1 - q2), half * (q2 - q3), half * (q3 - q4), half * q4])
+        r1 += t1
+        r2 += t2
+        r3 += t3
+        r4 += t4
+    n = y.size
+    half = 0.5 / n
+    t[0], t[1], t[2], t[3], t[4] = half * (q0 - q1), half * (q1 - q2), half * (q2 - q3), half * (q3 - q4), half * q4
+    a1, a2, a3, a4 = (q1 + _D1 * r1) / n, (q2 + _D2 * r2) / n, (q3 + _D3 * r3) / n, (q4 + _D4 * r4) / n
+    c[0], c[1], c[2], c[3], c[4] = q0 / n - a1, a1 - a2, a2 - a3, a3 - a4, a4
+
+
+@nb.njit(nogil=True, cache=True)
+def sample_means(y):
+    """Means of the five basis functions over one source's samples. Twin: ``basis(abs(y)).mean(axis=1)``."""
+    means, slopes = np.empty(5), np.empty(5)
+    scaled_means(y, 1.0, means, slopes)
+    return means
 
 
 @nb.njit(nogil=True, cache=True)
