@@ -65,25 +65,20 @@ def rank_samples(bits, lows, clear, names, ranks):
 
 
 @nb.njit(nogil=True, cache=True)
-def fill_buckets(ranks, names, shift, sources, olds, counts, rows, new, old):
-    """Put each sample's chosen components into their buckets: sample, source, and where its majorizer touches.
+def fill_buckets(ranks, names, shift, ends, rows):
+    """Put each sample, the first of which has the number `shift`, into the buckets of its chosen components.
 
-    `sources` and `olds` hold samples as they lie; `shift` is the number of
-    the first. No branches: what is not chosen is written too, and written over
-    by the next.
+    Component i's bucket goes on at ``rows[ends[i]]``. No branches: what is
+    not chosen is written too, and written over by the next.
     """
-    p, room = rows.shape
-    rows, new, old = borrow(rows).reshape(p * room), borrow(new).reshape(p * room), borrow(old).reshape(p * room)
+    rows, ends = borrow(rows), borrow(ends)
     for t in range(ranks.shape[1]):
         for r in range(ranks.shape[0]):
             key = ranks[r, t]
-            i = names - (key & names)
-            place = counts[i]
-            at, given = np.uintp(i * room + place), np.uintp(t * p + i)
-            rows[at] = shift + t
-            new[at] = sources[given]
-            old[at] = olds[given]
-            counts[i] = place + (1 if key > names else 0)
+            i = np.uintp(names - (key & names))
+            place = ends[i]
+            rows[place] = shift + t
+            ends[i] = place + np.uintp(key > names)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -102,28 +97,27 @@ def _gaps_by_rows(y, old, codes, shapes, gap, work, before):
 @nb.njit(nogil=True, cache=True)
 def choose_samples(
     X, shift, mean, KT, WT, codes, shapes, flat, shared, params, keys, touch, packed, levels, limits, q, ranks, work,
-    before, lows, white, counts, rows, new, old,
+    before, lows, white, unmixed, ends, rows,
 ):  # fmt: skip
-    """A part of a mini-batch: fill its rows of `white` (all, k), which begin at `shift`, and the buckets.
+    """A part of a mini-batch: fill its rows of `white` and `unmixed` (all, p), which begin at `shift`, and the buckets.
 
     `KT` and `WT` are transposed, `mean` so many times over that a loop along
     it is worth vectorising; `shared` and `params` are those of ``repeat_shapes``,
     `lows` (p,) the components' names in keys. `keys` (p, b) are random keys, or
-    empty for the greedy choice by gap. Component i's chosen samples are
-    ``rows[i, :counts[i]]``, in order, their sources `new` and where their majorizers touch `old`.
+    empty for the greedy choice by gap. Component i's chosen samples are put
+    into `rows`, in order, from ``ends[i]`` on, which is moved to their end.
     The memory is `touch` or `packed` (b, p), the other empty; `limits` are those of ``repeat_cells``.
     """
     b, f = X.shape
     k, p = WT.shape
     X, touch, work, white = borrow(X).reshape(b * f), borrow(touch).reshape(touch.size), borrow(work), borrow(white)
-    packed, before, limits = borrow(packed), borrow(before), borrow(limits)
+    packed, before, limits, unmixed = borrow(packed), borrow(before), borrow(limits), borrow(unmixed)
     tile = tile_of(b, f, k)
     names = name_bits(p)
     length, rest = params.shape[1], work
-    counts[:] = 0
     for start in range(0, b, tile):
         m = min(tile, b - start)
-        centred, Y, gap = rest[: m * f], rest[m * f : m * (f + p)], rest[m * (f + p) : m * (f + 2 * p)]
+        centred, gap = rest[: m * f], rest[m * f : m * (f + p)]
         raw, touching = X[start * f : (start + m) * f], before[: m * p]
         if packed.size:
             decode(packed[start : start + m], flat, levels, p, 1, touching)
@@ -133,7 +127,8 @@ def choose_samples(
             source, target = raw[begin : begin + mean.size], centred[begin : begin + mean.size]
             for j in range(source.size):
                 target[j] = source[j] - mean[j]
-        z, y = white[shift + start : shift + start + m], Y.reshape(m, p)
+        z, y = white[shift + start : shift + start + m], unmixed[shift + start : shift + start + m]
+        Y = y.reshape(m * p)
         np.dot(centred.reshape(m, f), KT, z)
         np.dot(z, WT, y)
         if keys.size:
@@ -145,11 +140,11 @@ def choose_samples(
                 stop = min(begin + length, m * p)
                 gap_block(Y[begin:stop], touching[begin:stop], shared, params, gap[begin:stop])
         else:
-            own = rest[m * (f + 2 * p) :], before[m * p :]
+            own = rest[m * (f + p) :], before[m * p :]
             _gaps_by_rows(y, touching.reshape(m, p), codes, shapes, gap.reshape(m, p), *own)
         for begin in range(0, m * p if packed.size and not keys.size else 0, length):
             stop = min(begin + length, m * p)
             hide_settled(Y[begin:stop], touching[begin:stop], limits[0], limits[1], limits[2], gap[begin:stop])
         level = borrow(ranks)[: q * m].reshape(q, m)
         rank_samples(gap.view(ranks.dtype).reshape(m, p), lows, ~names, names, level)
-        fill_buckets(level, names, shift + start, Y, touching, counts, rows, new, old)
+        fill_buckets(level, names, shift + start, ends, rows)

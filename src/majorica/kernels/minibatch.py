@@ -23,7 +23,7 @@ from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "0dbdaf0eeb49543c"
+INLINED_DIGEST = "2393376b13200997"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
@@ -45,21 +45,21 @@ def _take_samples(white, chosen, changes, cut, samples):
     """Chosen samples as they lie, from the `cut` on once more, and both times their weights' changes."""
     k, m = white.shape[1], chosen.size
     rest, white, samples = k - cut, borrow(white), borrow(samples)
-    taken, later = samples[: m * k], samples[m * k : m * (k + rest)]
-    weighted, weighted_later = samples[m * (k + rest) : m * (2 * k)], samples[m * (2 * k) : m * (2 * k + rest)]
-    for s in range(m):
-        z, change = white[chosen[s]], changes[s]
-        row0, row1 = taken[s * k : s * k + k], weighted[s * cut : s * cut + cut]
-        row2, row3 = later[s * rest : s * rest + rest], weighted_later[s * rest : s * rest + rest]
-        for j in range(k):
-            row0[j] = z[j]
+    taken, later = samples[: m * k].reshape(m, k), samples[m * k : m * (k + rest)].reshape(m, rest)
+    weighted = samples[m * (k + rest) : m * 2 * k].reshape(m, cut)
+    weighted_later = samples[m * 2 * k : m * (2 * k + rest)].reshape(m, rest)
+    for s in range(m):  # by indices: views are counted even if borrowed, and that takes as long as a short row
+        at, change = np.uintp(chosen[s]), changes[s]
         for j in range(cut):
-            row1[j] = change * z[j]
-        z = z[cut:]
+            value = white[at, j]
+            taken[s, j] = value
+            weighted[s, j] = change * value
         for j in range(rest):
-            row2[j] = z[j]
-            row3[j] = change * z[j]
-    return taken.reshape(m, k), later.reshape(m, rest), weighted.reshape(m, cut), weighted_later.reshape(m, rest)
+            value = white[at, cut + j]
+            taken[s, cut + j] = value
+            later[s, j] = value
+            weighted_later[s, j] = change * value
+    return taken, later, weighted, weighted_later
 
 
 @nb.njit(nogil=True, cache=True)
@@ -100,21 +100,25 @@ def _mirror(moments):
 
 @nb.njit(nogil=True, cache=True)
 def _move_component(
-    i, white, counts, rows, sources, olds, code, shape, flat, scale, touch, packed, levels, edges, A, tilt, offsets,
-    numbers, named, chosen, changes, samples, product,
+    i, white, unmixed, ends, rows, code, shape, flat, scale, touch, packed, levels, edges, A, tilt, offsets, numbers,
+    named, chosen, changes, samples, product,
 ):  # fmt: skip
-    """Move component `i`'s chosen majorizers to its `sources`: Eq. (updateamem) in one product, and the memory."""
-    k = A.shape[0]
-    numbers, samples = borrow(numbers), borrow(samples)
+    """Move component `i`'s chosen majorizers to its sources: Eq. (updateamem) in one product, and the memory."""
+    k, p = A.shape[0], unmixed.shape[1]
+    numbers, samples, rows, room = borrow(numbers), borrow(samples), borrow(rows), rows.size // ends.size
     old, y, weights, tilts = numbers[0], numbers[1], numbers[2], numbers[3]
+    Y, memory, codes = unmixed.reshape(unmixed.size), touch.reshape(touch.size), packed.reshape(packed.size)
+    points = levels[1 if flat > 0 else 0]
     m = 0
-    for part in range(counts.shape[0]):
-        row, given, before = borrow(rows)[part, i], borrow(sources)[part, i], borrow(olds)[part, i]
-        count = counts[part, i]
-        place, now, then = borrow(chosen)[m : m + count], y[m : m + count], old[m : m + count]
-        for s in range(count):
-            place[s], now[s], then[s] = row[s], given[s], before[s]
-        m += count
+    for part in range(ends.shape[0]):
+        first = (part * p + i) * room
+        bucket, place = rows[first : np.intp(ends[part, i])], borrow(chosen)[m:]
+        now, then = y[m:], old[m:]
+        for s in range(bucket.size):
+            at = np.uintp(bucket[s]) * np.uintp(p) + np.uintp(i)
+            place[s], now[s] = bucket[s], Y[at]
+            then[s] = points[codes[at]] if packed.size else memory[at]
+        m += bucket.size
     if m == 0:
         return
     old, y, weights, tilts = old[:m], y[:m], weights[:m], tilts[:m]
@@ -147,7 +151,7 @@ def _move_component(
 def run_minibatches(
     first, team, X, starts, stops, mean, K, W, inverse, log_det, codes, shapes, flat, covariance_inverse, keys,
     scale, touch, packed, levels, edges, cells, moments, tilts, offsets, iterations, log_normaliser, sweeps,
-    refresh_every, q, ranks, now, white, counts, rows, sources, olds, sums, part_tilts, part_offsets, losses,
+    refresh_every, q, ranks, now, white, unmixed, ends, rows, sums, part_tilts, part_offsets, losses,
 ):  # fmt: skip
     """Several mini-batches in a row, ``X[starts[s]:stops[s]]`` each; fills `losses` with the surrogate after each.
 
@@ -156,18 +160,22 @@ def run_minibatches(
     right after its moments if no other thread changed those. `log_det` is
     that of `W`; the first thread returns what it is afterwards. `now` (p, k)
     holds `W` in the samples' precision, transposed like `K` from `SHORT` components on, `white` (b, k) the whitened
-    mini-batch, `counts` (parts, p), `rows`, `sources` and `olds` (parts, p, part + 1) its buckets. Below
-    `SHORT` components `sums`, `part_tilts` and `part_offsets` take what each part changes instead.
+    mini-batch, `unmixed` (b, p) its sources, `rows` (parts times p times room) its buckets, `ends` (parts, p) where
+    they end. Below `SHORT` components `sums`, `part_tilts` and `part_offsets` take what each part changes instead.
     """
+    X, keys, touch, packed, moments, tilts, shapes = (
+        borrow(X), borrow(keys), borrow(touch), borrow(packed), borrow(moments), borrow(tilts), borrow(shapes),
+    )  # fmt: skip
+    ends, sums, part_tilts, part_offsets = borrow(ends), borrow(sums), borrow(part_tilts), borrow(part_offsets)
     p, k = W.shape
-    f, parts, length = X.shape[1], counts.shape[0], ranks.size // q
+    f, parts, length = X.shape[1], ends.shape[0], ranks.size // q
+    room = length + 1
     longest = parts * length
     means = np.empty(max(1, 1024 // f) * f, X.dtype)
     for j in range(means.size):
         means[j] = mean[j % f]
     few = k < SHORT
-    room = length * (f + 1 + k + 3 * p + sums.shape[2]) if few else length * (f + 2 * p + 2)
-    scratch = np.empty(room, X.dtype)
+    scratch = np.empty(length * (f + 1 + k + 3 * p + sums.shape[2] if few else f + p + 2), X.dtype)
     before, lows = np.empty(length * (p + 1), touch.dtype), np.empty(p, ranks.dtype)
     params, names = np.empty((6, max(1, BLOCK // p) * p), X.dtype), name_bits(p)
     shared = repeat_shapes(codes, shapes, params)
@@ -202,7 +210,8 @@ def run_minibatches(
             size = -(-(stop - start) // parts)
             low, high = min(start + part * size, stop), min(start + (part + 1) * size, stop)
             own_keys, shift = keys[:, low - start : high - start], low - start
-            counts[part] = 0
+            for i in range(0 if few else p):
+                ends[part, i] = (part * p + i) * room
             if few and high > low:
                 move_rows(
                     X[low:high], mean, K, now, codes, shapes, flat, own_keys, touch[low:high], packed[low:high],
@@ -214,24 +223,14 @@ def run_minibatches(
             elif high > low:
                 choose_samples(
                     X[low:high], shift, means, K, now, codes, shapes, flat, shared, params, own_keys, touch[low:high],
-                    packed[low:high], levels, limits, q, ranks, scratch, before, lows, white, counts[part], rows[part],
-                    sources[part], olds[part],
+                    packed[low:high], levels, limits, q, ranks, scratch, before, lows, white, unmixed, ends[part], rows,
                 )  # fmt: skip
             if add_one(team, PARTS_DONE) + 1 == (task // parts + 1) * parts:
                 post(team, COMPONENTS, (task // parts + 1) * p)
             continue
         if first and look(team, DONE + row) == s + 1:
             value, growth, late = sweep_row(
-                row,
-                W,
-                inverse,
-                borrow(moments)[row],
-                borrow(tilts)[row],
-                flat[row],
-                covariance_inverse,
-                iterations,
-                work,
-                late,
+                row, W, inverse, moments[row], tilts[row], flat[row], covariance_inverse, iterations, work, late
             )
             idle = 0
             total += value
@@ -252,13 +251,11 @@ def run_minibatches(
             idle, i = 0, task % p
             start, stop = starts[task // p], stops[task // p]
             if few:
-                add_parts(
-                    i, flat[i], scale, sums, part_tilts, part_offsets, borrow(moments)[i], borrow(tilts)[i], offsets
-                )
+                add_parts(i, flat[i], scale, sums, part_tilts, part_offsets, moments[i], tilts[i], offsets)
                 post(team, DONE + i, task // p + 1)
                 continue
             _move_component(
-                i, white, counts, rows, sources, olds, codes[i], shapes[i], flat[i], scale, touch[start:stop],
+                i, white, unmixed, ends, rows, codes[i], shapes[i], flat[i], scale, touch[start:stop],
                 packed[start:stop], levels, edges, moments[i], tilts[i], offsets, numbers, named, chosen, changes,
                 samples, product,
             )  # fmt: skip

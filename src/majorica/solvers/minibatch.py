@@ -55,7 +55,6 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     longest = int((stops - starts).max())
     parts = kernels.count_parts(longest)
     length = -(-longest // parts)
-    buckets = (0, 0, 0) if few else (parts, p, length + 1)
     changes = (parts, p) if few else (0, 0)
     given = (
         X,
@@ -88,10 +87,9 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     shared = (
         np.empty((p, p), X.dtype),
         np.empty((0 if few else longest, p), X.dtype),
-        np.empty((parts, p), np.intp),
-        np.empty(buckets, np.uint32),
-        np.empty(buckets, X.dtype),
-        np.empty(buckets, touch.dtype),
+        np.empty((0 if few else longest, p), X.dtype),
+        np.empty((parts, p), np.uintp),
+        np.empty(0 if few else parts * p * (length + 1), np.uint32),
         np.empty((*changes, p * (p + 1) // 2), X.dtype),
         np.empty((*changes, p), X.dtype),
         np.empty(changes),
