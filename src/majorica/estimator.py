@@ -223,8 +223,9 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
             else:
                 source = cast("Source", source)
                 with engine_for(source, engine, n_jobs=plan.n_jobs) as own:
-                    on_disk = plan.touch_on_disk
-                    self._publish(fit_source(source, options, own, checkpoint=keeper, touch_on_disk=on_disk))
+                    on_disk, spare = plan.touch_on_disk, plan.spare
+                    fitted = fit_source(source, options, own, checkpoint=keeper, touch_on_disk=on_disk, spare=spare)
+                    self._publish(fitted)
         if self.stop_reason_ == StopReason.INTERRUPTED.value:
             warn_interrupted(self.trace_, checkpoint)
         return self

@@ -16,6 +16,7 @@ from majorica.persistence.checkpoints import Checkpoint, identify
 from majorica.persistence.touch import TouchFile
 from majorica.problem import Problem, pass_block_length
 from majorica.solvers import Batch, Callback, Incremental, Online, Progressive, State, StopReason, Trace, drive
+from majorica.solvers.incremental import MOST_WHITE
 from majorica.solvers.touching import Precision
 from majorica.sources.base import Source, fingerprint, split_blocks
 from majorica.statistics import F64
@@ -74,8 +75,13 @@ class Fitted:
     trace: npt.NDArray[np.void]
 
 
-def make_solver(options: Options, touch: TouchFile | None = None) -> Progressive | Incremental | Batch:
-    """The finite-data solver of that name; `touch` keeps the memory of the incremental one on disk."""
+def make_solver(
+    options: Options, touch: TouchFile | None = None, spare: int | None = None
+) -> Progressive | Incremental | Batch:
+    """The finite-data solver of that name; `touch` keeps the memory of the incremental one on disk.
+
+    `spare` is what a limit of memory leaves for whitened samples, None without a limit.
+    """
     if options.solver == "progressive":
         return Progressive(tol=options.tol, adaptive=options.adaptive)
     if options.solver == "batch":
@@ -87,6 +93,7 @@ def make_solver(options: Options, touch: TouchFile | None = None) -> Progressive
         store=touch,
         adaptive=options.adaptive,
         memory=options.memory,
+        most_white=MOST_WHITE if spare is None else min(MOST_WHITE, spare),
     )
 
 
@@ -142,11 +149,12 @@ def fit_source(
     *,
     checkpoint: Checkpoint | None = None,
     touch_on_disk: bool = False,
+    spare: int | None = None,
 ) -> Fitted:
     """Whiten, solve, and gather the result of a fit on finite data; goes on from `checkpoint` if it has one."""
     blocks = split_blocks(source.n_samples, pass_block_length(source.n_features))
     touch = TouchFile(None if checkpoint is None else checkpoint.name) if touch_on_disk else None
-    solver = make_solver(options, touch)
+    solver = make_solver(options, touch, spare)
     resumed = None
     if checkpoint is not None:
         checkpoint.touch = touch

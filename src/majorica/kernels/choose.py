@@ -15,7 +15,7 @@ from majorica.kernels.rounding import decode, hide_settled
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "a1181d5959f751ab"
+INLINED_DIGEST = "30ae4e77c4d5d916"
 #: Operations below which BLAS has quicker products of small matrices.
 SMALL = 1_000_000
 
@@ -96,11 +96,12 @@ def _gaps_by_rows(y, old, codes, shapes, gap, work, before):
 
 @nb.njit(nogil=True, cache=True)
 def choose_samples(
-    X, shift, mean, KT, WT, codes, shapes, flat, shared, params, keys, touch, packed, levels, limits, q, ranks, work,
-    before, lows, white, unmixed, ends, rows,
+    X, shift, known, mean, KT, WT, codes, shapes, flat, shared, params, keys, touch, packed, levels, limits, q, ranks,
+    work, before, lows, white, unmixed, ends, rows,
 ):  # fmt: skip
-    """A part of a mini-batch: fill its rows of `white` and `unmixed` (all, p), which begin at `shift`, and the buckets.
+    """A part of a mini-batch: fill its rows of `white`, unless they are `known`, and of `unmixed`, and the buckets.
 
+    Its rows of `white` (all, k) and `unmixed` (all, p) begin at `shift`.
     `KT` and `WT` are transposed, `mean` so many times over that a loop along
     it is worth vectorising; `shared` and `params` are those of ``repeat_shapes``,
     `lows` (p,) the components' names in keys. `keys` (p, b) are random keys, or
@@ -120,16 +121,17 @@ def choose_samples(
         centred, gap = rest[: m * f], rest[m * f : m * (f + p)]
         raw, touching = X[start * f : (start + m) * f], before[: m * p]
         if packed.size:
-            decode(packed[start : start + m], flat, levels, p, 1, touching)
+            decode(packed[start : start + m], flat, levels, touching)
         else:
             touching = touch[start * p : (start + m) * p]
-        for begin in range(0, m * f, mean.size):
+        for begin in range(0, 0 if known else m * f, mean.size):
             source, target = raw[begin : begin + mean.size], centred[begin : begin + mean.size]
             for j in range(source.size):
                 target[j] = source[j] - mean[j]
         z, y = white[shift + start : shift + start + m], unmixed[shift + start : shift + start + m]
         Y = y.reshape(m * p)
-        np.dot(centred.reshape(m, f), KT, z)
+        if not known:
+            np.dot(centred.reshape(m, f), KT, z)
         np.dot(z, WT, y)
         if keys.size:
             for t in range(m):

@@ -1,8 +1,7 @@
 """Mini-batches of the incremental solver, compiled: majorization, then minimisation.
 
-Parts of a mini-batch choose their pairs (:mod:`majorica.kernels.choose`; few
-components: :mod:`majorica.kernels.few`), then the moments of one component
-after the other change, and the rows move in order. Threads take parts and
+Parts of a mini-batch choose their pairs (:mod:`majorica.kernels.choose`), then
+the moments of one component after the other change, and the rows move in order. Threads take parts and
 components as they come; which thread did what changes no bit. Twin: the gaps,
 select_largest, update_moments and sweep of :mod:`majorica.kernels.reference`.
 The memory is `touch`, float32, or `packed`, codes of one byte
@@ -15,15 +14,14 @@ import numba as nb
 import numpy as np
 
 from majorica.kernels.choose import choose_samples, name_bits
-from majorica.kernels.few import add_parts, move_rows
 from majorica.kernels.gaps import BLOCK, change_row, repeat_shapes
 from majorica.kernels.rounding import repeat_cells, round_entries
-from majorica.kernels.sweep import LATE, SHORT, STRIP, catch_up, sweep_row
+from majorica.kernels.sweep import LATE, STRIP, catch_up, sweep_row
 from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look, post
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "2393376b13200997"
+INLINED_DIGEST = "96472872fbe7011b"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
@@ -32,6 +30,29 @@ PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8,
 def count_parts(b: int) -> int:
     """Parts of a mini-batch of `b` samples: an even number, of 250 samples or so."""
     return 2 * max(1, -(-b // 512))
+
+
+def make_rooms(
+    p: int, f: int, q: int, length: int, parts: int, dtype: np.dtype, *, coded: bool
+) -> tuple[np.ndarray, ...]:
+    """The arrays a thread works in, made here so that compiled code need not count its views of them."""
+    longest, block = parts * length, max(1, BLOCK // p) * p
+    return (
+        np.empty(max(1, 1024 // f) * f, dtype),  # the mean, over and over
+        np.empty(length * (f + p + 2), dtype),
+        np.empty(length * (p + 1), np.float32),
+        np.empty(p, np.int64 if dtype == np.float64 else np.int32),
+        np.empty(q * length, np.int64 if dtype == np.float64 else np.int32),
+        np.empty((6, block), dtype),
+        np.empty((3, block if coded else 0), dtype),
+        np.empty((5, longest)),
+        np.empty(longest * (3 * p - cut_at.py_func(p)), dtype),
+        np.empty(longest, np.int16),
+        np.empty(longest, np.uint32),
+        np.empty(longest, dtype),
+        np.empty(cut_at.py_func(p) * p, dtype),
+        np.empty((6 + 2 * LATE, p)),
+    )
 
 
 @nb.njit(nogil=True, cache=True)
@@ -64,11 +85,14 @@ def _take_samples(white, chosen, changes, cut, samples):
 
 @nb.njit(nogil=True, cache=True)
 def _add_product(A, weighted, taken, product):
-    """``A += weighted^T taken``."""
+    """``A += weighted^T taken``, a symmetric sum to the last bit in the strips' squares on the diagonal."""
     rows, columns = A.shape
     sums = borrow(product)[: rows * columns].reshape(rows, columns)
     np.dot(weighted.T, taken, sums)
     A = borrow(A)
+    for i in range(rows):
+        for j in range(i // STRIP * STRIP, i):
+            sums[i, j] = sums[j, i]
     for i in range(rows):
         row0, row1 = A[i], sums[i]
         for j in range(columns):
@@ -87,14 +111,17 @@ def _add_tilts(white, chosen, tilts, scale, tilt):
 
 @nb.njit(nogil=True, cache=True)
 def _mirror(moments):
-    """Write all upper triangles into the lower ones, squares that fit in cache lines at a time."""
+    """Write what the M-step never reads, left of each strip's square on the diagonal, from what lies above it.
+
+    Squares that fit in cache lines at a time.
+    """
     p, k = moments.shape[0], moments.shape[1]
     for i in range(p):
         A = moments[i]
-        for a in range(0, k, 8):
-            for b in range(0, a + 8, 8):
+        for a in range(STRIP, k, 8):
+            for b in range(0, a // STRIP * STRIP, 8):
                 for r in range(a, min(a + 8, k)):
-                    for j in range(b, min(b + 8, r)):
+                    for j in range(b, b + 8):
                         A[r, j] = A[j, r]
 
 
@@ -151,57 +178,55 @@ def _move_component(
 def run_minibatches(
     first, team, X, starts, stops, mean, K, W, inverse, log_det, codes, shapes, flat, covariance_inverse, keys,
     scale, touch, packed, levels, edges, cells, moments, tilts, offsets, iterations, log_normaliser, sweeps,
-    refresh_every, q, ranks, now, white, unmixed, ends, rows, sums, part_tilts, part_offsets, losses,
+    refresh_every, q, rooms, now, white, origins, known, unmixed, ends, rows, losses,
 ):  # fmt: skip
     """Several mini-batches in a row, ``X[starts[s]:stops[s]]`` each; fills `losses` with the surrogate after each.
 
-    All threads of a team call this with the same arrays but `ranks` (q times
-    a part's samples), and ``first`` is true for one of them, which moves the rows, each
-    right after its moments if no other thread changed those. `log_det` is
-    that of `W`; the first thread returns what it is afterwards. `now` (p, k)
-    holds `W` in the samples' precision, transposed like `K` from `SHORT` components on, `white` (b, k) the whitened
-    mini-batch, `unmixed` (b, p) its sources, `rows` (parts times p times room) its buckets, `ends` (parts, p) where
-    they end. Below `SHORT` components `sums`, `part_tilts` and `part_offsets` take what each part changes instead.
+    All threads of a team call this with the same arrays but `rooms` (:func:`make_rooms`),
+    and ``first`` is true for one of them, which moves the rows, each right
+    after its moments if no other thread changed those. `log_det` is that of
+    `W`; the first thread returns what it is afterwards. `now` (k, p) holds `W`
+    in the samples' precision, transposed like `K`. The whitened mini-batch s
+    lies in `white` from row ``origins[s]`` on, and is there already if
+    ``known[s]``; `unmixed` (b, p) takes its sources, `rows` (parts times p times room) its
+    buckets, `ends` (parts, p) where they end.
     """
     X, keys, touch, packed, moments, tilts, shapes = (
         borrow(X), borrow(keys), borrow(touch), borrow(packed), borrow(moments), borrow(tilts), borrow(shapes),
     )  # fmt: skip
-    ends, sums, part_tilts, part_offsets = borrow(ends), borrow(sums), borrow(part_tilts), borrow(part_offsets)
+    W, inverse, now, white, unmixed, ends, rows = (
+        borrow(W), borrow(inverse), borrow(now), borrow(white), borrow(unmixed), borrow(ends), borrow(rows),
+    )  # fmt: skip
+    codes, flat, offsets, levels, edges, K = (
+        borrow(codes), borrow(flat), borrow(offsets), borrow(levels), borrow(edges), borrow(K),
+    )  # fmt: skip
+    means, scratch, before, lows, ranks = (
+        borrow(rooms[0]), borrow(rooms[1]), borrow(rooms[2]), borrow(rooms[3]), borrow(rooms[4]),
+    )  # fmt: skip
+    params, limits, numbers, samples, named = (
+        borrow(rooms[5]), borrow(rooms[6]), borrow(rooms[7]), borrow(rooms[8]), borrow(rooms[9]),
+    )  # fmt: skip
+    chosen, changes, product, work = borrow(rooms[10]), borrow(rooms[11]), borrow(rooms[12]), borrow(rooms[13])
     p, k = W.shape
     f, parts, length = X.shape[1], ends.shape[0], ranks.size // q
-    room = length + 1
-    longest = parts * length
-    means = np.empty(max(1, 1024 // f) * f, X.dtype)
+    room, names = length + 1, name_bits(p)
     for j in range(means.size):
         means[j] = mean[j % f]
-    few = k < SHORT
-    scratch = np.empty(length * (f + 1 + k + 3 * p + sums.shape[2] if few else f + p + 2), X.dtype)
-    before, lows = np.empty(length * (p + 1), touch.dtype), np.empty(p, ranks.dtype)
-    params, names = np.empty((6, max(1, BLOCK // p) * p), X.dtype), name_bits(p)
-    shared = repeat_shapes(codes, shapes, params)
     for i in range(p):
         lows[i] = names - i
-    limits = np.empty((3, 0 if packed.size == 0 else p * length if few else params.shape[1]), X.dtype)
-    repeat_cells(cells, flat, length if few else 1, limits)
-    numbers, samples = np.empty((5, longest)), np.empty(0 if few else longest * (3 * k - cut_at(k)), X.dtype)
-    named = np.empty(longest, np.int16)
-    chosen, changes = np.empty(longest, rows.dtype), np.empty(longest, X.dtype)
-    product, work = np.empty(cut_at(k) * k, X.dtype), np.empty((6 + 2 * LATE, k))
+    shared = repeat_shapes(codes, shapes, params)
+    repeat_cells(cells, flat, limits)
     s, row, idle, late, total = -1, p, 0, 0, 0.0
     while True:
         if first and row == p:  # the next mini-batch
             s, row, total = s + 1, 0, 0.0
             if s == starts.size:
                 post(team, OVER, 1)
-                if not few:
-                    _mirror(moments)
+                _mirror(moments)
                 return log_det
             for i in range(p):
                 for j in range(k):
-                    if few:
-                        now[i, j] = W[i, j]
-                    else:
-                        now[j, i] = W[i, j]
+                    now[j, i] = W[i, j]
             post(team, PARTS, (s + 1) * parts)
         task = claim(team, PARTS_TAKEN, PARTS)
         if task >= 0:
@@ -210,20 +235,14 @@ def run_minibatches(
             size = -(-(stop - start) // parts)
             low, high = min(start + part * size, stop), min(start + (part + 1) * size, stop)
             own_keys, shift = keys[:, low - start : high - start], low - start
-            for i in range(0 if few else p):
+            whole = white[origins[task // parts] : origins[task // parts] + stop - start]
+            for i in range(p):
                 ends[part, i] = (part * p + i) * room
-            if few and high > low:
-                move_rows(
-                    X[low:high], mean, K, now, codes, shapes, flat, own_keys, touch[low:high], packed[low:high],
-                    levels, edges, limits, q, ranks, scratch, before, numbers, named, sums[part], part_tilts[part],
-                    part_offsets[part],
-                )  # fmt: skip
-            elif few:
-                sums[part], part_tilts[part], part_offsets[part] = 0, 0, 0
-            elif high > low:
+            if high > low:
                 choose_samples(
-                    X[low:high], shift, means, K, now, codes, shapes, flat, shared, params, own_keys, touch[low:high],
-                    packed[low:high], levels, limits, q, ranks, scratch, before, lows, white, unmixed, ends[part], rows,
+                    X[low:high], shift, known[task // parts], means, K, now, codes, shapes, flat, shared, params,
+                    own_keys, touch[low:high], packed[low:high], levels, limits, q, ranks, scratch, before, lows, whole,
+                    unmixed, ends[part], rows,
                 )  # fmt: skip
             if add_one(team, PARTS_DONE) + 1 == (task // parts + 1) * parts:
                 post(team, COMPONENTS, (task // parts + 1) * p)
@@ -250,12 +269,9 @@ def run_minibatches(
         if task >= 0:
             idle, i = 0, task % p
             start, stop = starts[task // p], stops[task // p]
-            if few:
-                add_parts(i, flat[i], scale, sums, part_tilts, part_offsets, moments[i], tilts[i], offsets)
-                post(team, DONE + i, task // p + 1)
-                continue
+            whole = white[origins[task // p] : origins[task // p] + stop - start]
             _move_component(
-                i, white, unmixed, ends, rows, codes[i], shapes[i], flat[i], scale, touch[start:stop],
+                i, whole, unmixed, ends, rows, codes[i], shapes[i], flat[i], scale, touch[start:stop],
                 packed[start:stop], levels, edges, moments[i], tilts[i], offsets, numbers, named, chosen, changes,
                 samples, product,
             )  # fmt: skip

@@ -11,8 +11,8 @@ import majorica.kernels.notice  # noqa: F401  (says so when it compiles)
 
 
 @nb.njit(nogil=True, cache=True)
-def decode(packed, flat, levels, along, across, out):
-    """Put the points the codes `packed` (m, p) name into `out`: sample t of component i at ``t along + i across``.
+def decode(packed, flat, levels, out):
+    """Put the points the codes `packed` (m, p) name into `out`, samples as they lie.
 
     Components with `flat` (p,) > 0 are sub-Gaussian.
     """
@@ -20,7 +20,7 @@ def decode(packed, flat, levels, along, across, out):
     for t in range(m):
         row = packed[t]
         for i in range(p):
-            out[t * along + i * across] = levels[1 if flat[i] > 0 else 0, row[i]]
+            out[t * p + i] = levels[1 if flat[i] > 0 else 0, row[i]]
 
 
 @nb.njit(nogil=True, cache=True)
@@ -44,19 +44,11 @@ def round_entries(y, old, levels, edges, kind, stored, named):
 
 
 @nb.njit(nogil=True, cache=True)
-def keep_codes(old, stored, named, column):
-    """Write to a component's codes, `column`, those that are `named`, where majorizers moved to what is `stored`."""
-    for t in range(old.size):
-        if named[t] >= 0 and old[t] == stored[t]:
-            column[t] = named[t]
-
-
-@nb.njit(nogil=True, cache=True)
-def repeat_cells(cells, flat, times, out):
-    """Fill `out` (3, length) with what :func:`hide_settled` needs: each component `times`, then the next."""
+def repeat_cells(cells, flat, out):
+    """Fill `out` (3, length) with what :func:`hide_settled` needs, component after component, over and over."""
     kind, p = out.dtype.type, flat.size
     for s in range(out.shape[1]):
-        i = (s // times) % p
+        i = s % p
         row = cells[1 if flat[i] > 0 else 0]
         out[0, s], out[1, s], out[2, s] = kind(row[0]), kind(row[1]), kind(-row[2] if flat[i] > 0 else row[2])
 

@@ -23,6 +23,8 @@ from majorica.statistics import F64, invert
 from majorica.surrogate import Surrogate
 
 Selection = Literal["greedy", "random"]
+#: Bytes of whitened samples that are kept unless a limit of memory is set: whitening them anew is a sixth of a pass.
+MOST_WHITE = 2**28
 
 
 def default_batch_size(n: int, p: int) -> int:
@@ -83,6 +85,7 @@ class Incremental:
     iterations: int = 2  #: conjugate-gradient iterations a row
     store: TouchStore | None = None  #: where the memory lies if not in RAM
     adaptive: bool = False  #: refit piecewise shapes at the end of passes
+    most_white: int = MOST_WHITE  #: bytes of whitened samples kept from visit to visit, if that holds them all
     memory: Precision = "float32"  #: "codes" for a byte an entry; descent all the same, see kernels/codes.py
 
     def init(self, problem: Problem, W: F64, densities: Densities, rng: np.random.Generator) -> IncrementalState:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +28,6 @@ WORTH_SHARING = 2_000_000
 def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState) -> F64:
     """Up to ``state.burst`` mini-batches of this pass; returns the surrogate after each."""
     from majorica.kernels import minibatch as kernels
-    from majorica.kernels.sweep import SHORT
 
     assert state.surrogate is not None
     assert state.touch is not None
@@ -47,21 +47,18 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     keys = _random_keys(solver, state, p, starts, stops, X.dtype)
     flat = flat_weights(densities)
     inverse = invert(surrogate.covariance) if flat.any() else surrogate.covariance
-    few = p < SHORT
-    whitening = problem.whitening.matrix if few else problem.whitening.matrix.T
     if np.isnan(state.log_det):
         state.log_det = float(np.linalg.slogdet(state.W)[1])
     losses = np.empty(len(starts))
     longest = int((stops - starts).max())
     parts = kernels.count_parts(longest)
     length = -(-longest // parts)
-    changes = (parts, p) if few else (0, 0)
     given = (
         X,
         starts,
         stops,
         problem.whitening.mean.astype(X.dtype),
-        np.ascontiguousarray(whitening, X.dtype),
+        np.ascontiguousarray(problem.whitening.matrix.T, X.dtype),
         state.W,
         state.inverse,
         state.log_det,
@@ -84,29 +81,47 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
         surrogate.sweeps,
         REFRESH_EVERY,
     )
+    kept = None if array is None else _kept_white(solver, problem, array)
     shared = (
         np.empty((p, p), X.dtype),
-        np.empty((0 if few else longest, p), X.dtype),
-        np.empty((0 if few else longest, p), X.dtype),
+        np.empty((longest, p), X.dtype) if kept is None else kept.samples,
+        np.zeros(len(starts), np.intp) if kept is None else starts,
+        np.zeros(len(starts), np.bool_) if kept is None else kept.known[numbers],
+        np.empty((longest, p), X.dtype),
         np.empty((parts, p), np.uintp),
-        np.empty(0 if few else parts * p * (length + 1), np.uint32),
-        np.empty((*changes, p * (p + 1) // 2), X.dtype),
-        np.empty((*changes, p), X.dtype),
-        np.empty(changes),
+        np.empty(parts * p * (length + 1), np.uint32),
         losses,
     )
     q = p if solver.q is None else min(solver.q, p)
     team = np.zeros(kernels.DONE + p, np.int64)
 
     def work(first: bool) -> float:
-        ranks = np.empty(q * length, np.int64 if X.dtype == np.float64 else np.int32)
-        return float(kernels.run_minibatches(first, team, *given, q, ranks, *shared))
+        rooms = kernels.make_rooms(p, X.shape[1], q, length, parts, X.dtype, coded=packed.size > 0)
+        return float(kernels.run_minibatches(first, team, *given, q, rooms, *shared))
 
     helpers = 0 if int((stops - starts).sum()) * p * p < WORTH_SHARING else parts - 1
     with assisted(problem.engine, helpers, work, lambda: team.__setitem__(kernels.OVER, 1)):
         state.log_det = work(True)
+    if kept is not None:
+        kept.known[numbers] = True
     surrogate.sweeps += len(starts)
     return losses
+
+
+@dataclass
+class KeptWhite:
+    """Whitened samples of the mini-batches that were visited before."""
+
+    samples: npt.NDArray[np.floating]  #: (n, k)
+    known: npt.NDArray[np.bool_]  #: which mini-batches are there
+
+
+def _kept_white(solver: Incremental, problem: Problem, X: npt.NDArray[np.floating]) -> KeptWhite | None:
+    """Where whitened samples are kept from visit to visit, None if they are too many."""
+    if problem.white is None and problem.n * problem.p * X.itemsize <= solver.most_white:
+        known = np.zeros(-(-problem.n // solver.batch_size), np.bool_)
+        problem.white = KeptWhite(np.empty((problem.n, problem.p), X.dtype), known)
+    return problem.white
 
 
 @contextmanager
