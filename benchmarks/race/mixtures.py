@@ -57,7 +57,7 @@ def time_fits(name: str, n: int) -> dict[str, Any]:
 
 @dataclass
 class Mixtures:
-    """Stored runs: ours are found by our code, the peers' by their version, so that new code does not run them again."""
+    """Stored runs: ours are found by our code, the peers' by their version, so new code does not run them again."""
 
     store: Store
     fresh: bool = False
