@@ -46,11 +46,13 @@ def summarise(name: str, n: int, runs: dict[str, list[dict[str, Any]]]) -> dict[
     }
 
 
-def render(lines: list[dict[str, Any]], seconds: list[dict[str, Any]], command: str) -> str:
-    """The tables, and what they add up to."""
+def render(lines: list[dict[str, Any]], more: list[dict[str, Any]], seconds: list[dict[str, Any]], command: str) -> str:
+    """The tables, and what they add up to: all sizes, more draws of short fits, and times."""
     parts = [f"`{command}` on {describe_machine()}.", quality_table(lines), verdict(lines)]
+    if more:
+        parts += [f"### The same with {more[0]['draws']} draws", quality_table(more), verdict(more)]
     if seconds:
-        parts += ["Milliseconds of a fit, best of five in turn after a warm-up, first draw:", time_table(seconds)]
+        parts += ["### Milliseconds of a fit", time_table(seconds)]
     return "\n\n".join(parts)
 
 

@@ -20,9 +20,10 @@ from benchmarks.race.quality import amari
 from benchmarks.race.run import made_by
 
 SIZES = (2_000, 20_000, 200_000, 1_000_000)
-DRAWS = 20
-#: Fits are timed up to this many samples, so often each.
-TIMED, REPEATS = 20_000, 5
+#: Draws of every size, and of those whose fits are short: what 20 leave to chance, 400 mostly decide.
+DRAWS, MANY = 20, 400
+#: Samples of a short fit, at most; and how often such a one is timed.
+SHORT, REPEATS = 20_000, 5
 
 
 def rises(trace: np.ndarray) -> int:
@@ -105,14 +106,22 @@ class Mixtures:
         return {"data": name.replace(" ", ""), "method": "seconds", "n": n, "by": by}
 
 
+def gather(mixtures: Mixtures, wanted: list[tuple[str, int]], draws: int) -> list[dict[str, Any]]:
+    """Lines of what has been run with so many draws."""
+    return [line for name, n in wanted if (line := mixtures.line(name, n, draws)) is not None]
+
+
 def main() -> None:
     """Run what is not stored, print, write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.race.mixtures", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="n = 2000 and 3 draws, to try the command")
     parser.add_argument("--sizes", nargs="+", type=int, choices=SIZES, default=list(SIZES), metavar="N")
-    parser.add_argument("--draws", type=int, default=DRAWS)
+    parser.add_argument("--draws", type=int, default=DRAWS, help="draws of the first table")
+    parser.add_argument(
+        "--many", type=int, default=MANY, help=f"draws of the second table, of n <= {SHORT}; 0 for none"
+    )
     parser.add_argument("--only", nargs="+", choices=list(MIXTURES), default=list(MIXTURES), metavar="MIXTURE")
-    parser.add_argument("--timing", action="store_true", help=f"only time fits, n <= {TIMED}; best on an idle machine")
+    parser.add_argument("--timing", action="store_true", help=f"only time fits of n <= {SHORT}, on an idle machine")
     parser.add_argument("--fresh", action="store_true", help="ignore stored results")
     parser.add_argument(
         "--render", action="store_true", help="only print and write the newest stored runs, whichever code made them"
@@ -121,24 +130,21 @@ def main() -> None:
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     mixtures = Mixtures(Store(asked.results), fresh=asked.fresh, newest=asked.render)
-    sizes, draws = ([SIZES[0]], 3) if asked.quick else (asked.sizes, asked.draws)
+    sizes, draws, many = ([SIZES[0]], 3, 0) if asked.quick else (asked.sizes, asked.draws, asked.many)
     wanted = [(name, n) for n in sizes for name in asked.only]
+    short = [(name, n) for name, n in wanted if n <= SHORT]
     if asked.timing:
-        for name, n in wanted:
-            if n <= TIMED:
-                mixtures.time(name, n)
-                print(json.dumps(mixtures.seconds(name, n)), flush=True)
+        for name, n in short:
+            mixtures.time(name, n)
+            print(json.dumps(mixtures.seconds(name, n)), flush=True)
         return
-    lines = []
-    for name, n in wanted:
-        if not asked.render:
-            mixtures.run(name, n, draws)
-        line = mixtures.line(name, n, draws)
-        if line is not None:
-            lines.append(line)
-            print(json.dumps(line), flush=True)
-    seconds = [found for name, n in wanted if (found := mixtures.seconds(name, n)) is not None]
-    text = render(lines, seconds, "python -m benchmarks.race.mixtures" + (" --quick" if asked.quick else ""))
+    for name, n in [] if asked.render else wanted:
+        mixtures.run(name, n, max(draws, many if n <= SHORT else 0))
+        print(json.dumps(mixtures.line(name, n, draws)), flush=True)
+    lines = gather(mixtures, wanted, draws)
+    more = gather(mixtures, short, many) if many else []
+    seconds = [found for name, n in short if (found := mixtures.seconds(name, n)) is not None]
+    text = render(lines, more, seconds, "python -m benchmarks.race.mixtures" + (" --quick" if asked.quick else ""))
     print(text)
     if not asked.quick and asked.only == list(MIXTURES):
         write_section("mixtures", text)

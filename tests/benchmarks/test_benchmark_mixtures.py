@@ -110,7 +110,7 @@ def test_line_names_what_is_worse_at_all_and_beyond_chance():
     surely = summarise("2 x sine", 2000, runs_of(base * [2.0, 1.0, 1.1]))
     perhaps = summarise("2 x normal4", 20_000, runs_of(base * rng.uniform(0.5, 2, size=(20, 3))))
     perhaps["ratio"], perhaps["low"] = 1.07, 0.9
-    text = render([surely, perhaps], [], "command")
+    text = render([surely, perhaps], [], [], "command")
     assert "2 of 2 (2 x sine at 2e3, 2 x normal4 at 2e4)" in text
     assert "lies above 1): 1 (2 x sine at 2e3)" in text
     assert "| 2.00 | 2.00 to 2.00 | 0 / 20 | - | - | - | - |" in text
@@ -125,12 +125,16 @@ def test_failures_are_counted():
 @pytest.mark.filterwarnings("ignore")
 def test_stored_runs_go_on_and_are_rendered(tmp_path, monkeypatch, capsys):
     def command(*arguments):
-        monkeypatch.setattr(sys, "argv", ["mixtures", "--results", str(tmp_path), "--only", "2 x sine", *arguments])
+        monkeypatch.setattr(
+            sys, "argv", ["mixtures", "--results", str(tmp_path), "--only", "2 x sine", "--many", "4", *arguments]
+        )
         mixtures.main()
         return capsys.readouterr().out
 
     first = command("--sizes", "2000", "--draws", "2")
     assert "| 2 x sine | 2e3 | 2 |" in first
+    assert "with 4 draws" in first
+    assert "| 2 x sine | 2e3 | 4 |" in first
     assert "Milliseconds" not in first
     times = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     assert "| 2 x sine | 2e3 | 2 |" in command("--sizes", "2000", "--draws", "2")
@@ -141,5 +145,6 @@ def test_stored_runs_go_on_and_are_rendered(tmp_path, monkeypatch, capsys):
         path.unlink()
     store.put({"data": "2xsine", "method": "majorica", "n": 2000, "by": "x"}, [{"amari": 0.5, "rises": 0}] * 2)
     text = command("--render", "--draws", "2")
+    assert "with 4 draws" not in text  # two are stored
     assert "| 2 x sine | 2e3 | 2 | 0.5 |" in text
     assert "Milliseconds" in text
