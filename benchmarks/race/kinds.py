@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+HUMP = 0.4  #: deviation of the two humps of a bimodal source, at -1 and 1
 #: Generalised normals by shape, Students by degrees of freedom, and five others.
 KINDS = ("normal0.7", "normal1.5", "normal1.85", "normal3", "normal4", "student2.5", "student5")
 KINDS += ("uniform", "bimodal", "sine", "modulated")
@@ -31,7 +32,7 @@ def draw(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
     elif kind == "uniform":
         s = rng.uniform(-1, 1, n)
     elif kind == "bimodal":
-        s = rng.choice([-1.0, 1.0], n) + 0.4 * rng.normal(size=n)
+        s = rng.choice([-1.0, 1.0], n) + HUMP * rng.normal(size=n)
     elif kind == "sine":
         s = np.sin(2 * np.pi * rng.uniform(0.01, 0.2) * time + rng.uniform(0, 6))
     else:

@@ -6,24 +6,24 @@ import argparse
 import json
 import time
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.common import ROOT, Store, code_digest, describe_machine, number, table, write_section
+from benchmarks.common import ROOT, Store, write_section
 from benchmarks.race.kinds import MIXTURES, mixture
+from benchmarks.race.lines import RACERS, render, summarise
 from benchmarks.race.methods import BY_NAME
 from benchmarks.race.quality import amari
+from benchmarks.race.run import made_by
 
-RACERS = ("majorica", "fastica", "picard-o")
-#: Samples, and draws at most: the largest are drawn less often.
-SIZES = {2_000: 20, 20_000: 20, 200_000: 20, 1_000_000: 4}
-
-
-def threshold(p: int) -> float:
-    """Largest Amari distance that counts as separated."""
-    return 0.5 if p == 2 else 0.5 * p
+SIZES = (2_000, 20_000, 200_000, 1_000_000)
+#: Draws of every size, and of those whose fits are short: what 20 leave to chance, 400 mostly decide.
+DRAWS, MANY = 20, 400
+#: Samples of a short fit, at most; and how often such a one is timed.
+SHORT, REPEATS = 20_000, 5
 
 
 def rises(trace: np.ndarray) -> int:
@@ -33,89 +33,118 @@ def rises(trace: np.ndarray) -> int:
     return int((same & (after["loss"] - before["loss"] > 1e-12 * np.abs(before["loss"]))).sum())
 
 
-def run_once(kinds: tuple[str, ...], n: int, seed: int) -> dict[str, Any]:
-    """Amari distance and seconds of each racer on one draw, and our rises."""
+def run_once(racer: str, X: np.ndarray, A: np.ndarray, seed: int) -> dict[str, Any]:
+    """Amari distance of a racer on one draw, and our rises."""
+    if racer != "majorica":
+        return {"amari": amari(BY_NAME[racer].fit(X, seed).W, A, X)}
     from majorica import ICA
 
-    X, A = mixture(kinds, n, seed)
-    began = time.perf_counter()
     model = ICA(random_state=seed).fit(X)
-    result: dict[str, Any] = {"rises": rises(model.trace_), "seconds": {"majorica": time.perf_counter() - began}}
-    result["amari"] = {"majorica": amari(model.components_, A, X)}
-    for racer in RACERS[1:]:
-        began = time.perf_counter()
-        fit = BY_NAME[racer].fit(X, seed)
-        result["seconds"][racer] = time.perf_counter() - began
-        result["amari"][racer] = amari(fit.W, A, X)
-    return result
+    return {"amari": amari(model.components_, A, X), "rises": rises(model.trace_)}
 
 
-def summarise(name: str, n: int, runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """One line of the table."""
-    distances = np.array([[run["amari"][racer] for racer in RACERS] for run in runs])
-    limit = threshold(len(MIXTURES[name]))
-    median = np.median(distances, axis=0)
-    return {
-        "name": name,
-        "n": n,
-        "draws": len(runs),
-        "median": median.tolist(),
-        "ratio": float(median[0] / median[1:].min()),
-        "failures": int(((distances[:, 0] > limit) & (distances[:, 1:] < limit).all(axis=1)).sum()),
-        "gains": int(((distances[:, 0] < limit) & (distances[:, 1:] > limit).all(axis=1)).sum()),
-        "rises": sum(run["rises"] for run in runs),
-        "seconds": [float(np.median([run["seconds"][racer] for run in runs])) for racer in RACERS],
-    }
+def time_fits(name: str, n: int) -> dict[str, Any]:
+    """Seconds of a fit of the first draw, racers in turn, best of some after a warm-up."""
+    X, _ = mixture(MIXTURES[name], n, 0)
+    best = dict.fromkeys(RACERS, float("inf"))
+    for repeat in range(1 + REPEATS):
+        for racer in RACERS:
+            began = time.perf_counter()
+            BY_NAME[racer].fit(X, 0)
+            if repeat:
+                best[racer] = min(best[racer], time.perf_counter() - began)
+    return {"name": name, "n": n, "seconds": best}
 
 
-def render(lines: list[dict[str, Any]], command: str) -> str:
-    """The table, and what it adds up to."""
-    header = ["sources", "n", "draws", "majorica", "FastICA", "Picard-O", "over the better peer", "we alone fail"]
-    rows = [
-        [
-            *(line["name"], f"{line['n']:.0e}".replace("e+0", "e"), line["draws"]),
-            *(number(value, 2) for value in line["median"]),
-            *(f"{line['ratio']:.2f}", line["failures"], line["gains"], line["rises"]),
-            *(number(1e3 * seconds) for seconds in line["seconds"]),
-        ]
-        for line in lines
-    ]
-    more = ["we alone separate", "rises", "majorica (ms)", "FastICA (ms)", "Picard-O (ms)"]
-    worse = sum(line["ratio"] > 1.05 for line in lines)
-    failures = sum(line["failures"] for line in lines)
-    ending = (
-        f"Median Amari distances. Separations both peers manage and we fail: {failures}; "
-        f"rises of the loss within a level: {sum(line['rises'] for line in lines)}; "
-        f"lines where our median is over 1.05 times the better peer's: {worse} of {len(lines)}."
-    )
-    return "\n\n".join([f"`{command}` on {describe_machine()}.", table([*header, *more], rows), ending])
+@dataclass
+class Mixtures:
+    """Stored runs: ours are found by our code, the peers' by their version, so new code does not run them again."""
+
+    store: Store
+    fresh: bool = False
+    newest: bool = False  #: gather the newest stored runs, whichever code or library made them
+
+    def run(self, name: str, n: int, draws: int) -> None:
+        """Run what is not stored, all racers on one draw at a time."""
+        found = {racer: [] if self.fresh else self._stored(name, n, racer) for racer in RACERS}
+        for seed in range(draws):
+            missing = [racer for racer in RACERS if len(found[racer]) <= seed]
+            if not missing:
+                continue
+            X, A = mixture(MIXTURES[name], n, seed)
+            for racer in missing:
+                found[racer].append(run_once(racer, X, A, seed))
+                self.store.put(self._key(name, n, racer), found[racer])
+
+    def line(self, name: str, n: int, draws: int) -> dict[str, Any] | None:
+        """The line of stored runs; None unless every racer has all of them."""
+        runs = {racer: self._stored(name, n, racer)[:draws] for racer in RACERS}
+        return summarise(name, n, runs) if min(map(len, runs.values())) == draws else None
+
+    def time(self, name: str, n: int) -> None:
+        """Time the racers unless that is stored."""
+        key = self._time_key(name, n)
+        if self.fresh or self.store.find(key) is None:
+            self.store.put(key, time_fits(name, n))
+
+    def seconds(self, name: str, n: int) -> dict[str, Any] | None:
+        """Stored times; None if there are none."""
+        key = self._time_key(name, n)
+        return self.store.newest(key, whatever="by") if self.newest else self.store.find(key)
+
+    def _stored(self, name: str, n: int, racer: str) -> list[dict[str, Any]]:
+        key = self._key(name, n, racer)
+        return (self.store.newest(key, whatever="by") if self.newest else self.store.find(key)) or []
+
+    @staticmethod
+    def _key(name: str, n: int, racer: str) -> dict[str, Any]:
+        return {"data": name.replace(" ", ""), "method": racer, "n": n, "by": made_by(BY_NAME[racer])}
+
+    @staticmethod
+    def _time_key(name: str, n: int) -> dict[str, Any]:
+        by = "-".join(made_by(BY_NAME[racer]) for racer in RACERS)
+        return {"data": name.replace(" ", ""), "method": "seconds", "n": n, "by": by}
+
+
+def gather(mixtures: Mixtures, wanted: list[tuple[str, int]], draws: int) -> list[dict[str, Any]]:
+    """Lines of what has been run with so many draws."""
+    return [line for name, n in wanted if (line := mixtures.line(name, n, draws)) is not None]
 
 
 def main() -> None:
     """Run what is not stored, print, write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.race.mixtures", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="n = 2000 and 3 draws, to try the command")
-    parser.add_argument("--sizes", nargs="+", type=int, choices=list(SIZES), default=list(SIZES), metavar="N")
-    parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--sizes", nargs="+", type=int, choices=SIZES, default=list(SIZES), metavar="N")
+    parser.add_argument("--draws", type=int, default=DRAWS, help="draws of the first table")
+    parser.add_argument(
+        "--many", type=int, default=MANY, help=f"draws of the second table, of n <= {SHORT}; 0 for none"
+    )
     parser.add_argument("--only", nargs="+", choices=list(MIXTURES), default=list(MIXTURES), metavar="MIXTURE")
+    parser.add_argument("--timing", action="store_true", help=f"only time fits of n <= {SHORT}, on an idle machine")
     parser.add_argument("--fresh", action="store_true", help="ignore stored results")
+    parser.add_argument(
+        "--render", action="store_true", help="only print and write the newest stored runs, whichever code made them"
+    )
     parser.add_argument("--results", type=Path, default=ROOT / "results" / "mixtures")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
-    store, lines = Store(asked.results), []
-    sizes, most = ([2_000], 3) if asked.quick else (asked.sizes, asked.draws)
-    for n in sizes:
-        for name in asked.only:
-            key = {"data": name.replace(" ", ""), "n": n, "code": code_digest(ROOT / "src" / "majorica")}
-            runs = [] if asked.fresh else store.find(key) or []
-            wanted = min(most, SIZES[n])
-            while len(runs) < wanted:
-                runs.append(run_once(MIXTURES[name], n, len(runs)))
-                store.put(key, runs)
-            lines.append(summarise(name, n, runs[:wanted]))
-            print(json.dumps(lines[-1]), flush=True)
-    command = "python -m benchmarks.race.mixtures" + (" --quick" if asked.quick else "")
-    text = render(lines, command)
+    mixtures = Mixtures(Store(asked.results), fresh=asked.fresh, newest=asked.render)
+    sizes, draws, many = ([SIZES[0]], 3, 0) if asked.quick else (asked.sizes, asked.draws, asked.many)
+    wanted = [(name, n) for n in sizes for name in asked.only]
+    short = [(name, n) for name, n in wanted if n <= SHORT]
+    if asked.timing:
+        for name, n in short:
+            mixtures.time(name, n)
+            print(json.dumps(mixtures.seconds(name, n)), flush=True)
+        return
+    for name, n in [] if asked.render else wanted:
+        mixtures.run(name, n, max(draws, many if n <= SHORT else 0))
+        print(json.dumps(mixtures.line(name, n, draws)), flush=True)
+    lines = gather(mixtures, wanted, draws)
+    more = gather(mixtures, short, many) if many else []
+    seconds = [found for name, n in short if (found := mixtures.seconds(name, n)) is not None]
+    text = render(lines, more, seconds, "python -m benchmarks.race.mixtures" + (" --quick" if asked.quick else ""))
     print(text)
     if not asked.quick and asked.only == list(MIXTURES):
         write_section("mixtures", text)

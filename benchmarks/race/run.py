@@ -20,6 +20,13 @@ FITS, BUDGET = 4, 40.0
 LIBRARY = {"fastica": "scikit-learn", "picard": "python-picard", "infomax": "mne"}
 
 
+def made_by(method: Method) -> str:
+    """Digest of our code, or the version of a peer's library."""
+    if method.ours:
+        return code_digest(ROOT / "src" / "majorica")
+    return importlib.metadata.version(LIBRARY[method.name.split("-")[0]])
+
+
 @dataclass
 class Race:
     """All runs of one scale, stored in ``results/race/full`` or ``quick``."""
@@ -77,16 +84,12 @@ class Race:
 
     def key(self, entry: Entry, method: Method, **what: Any) -> dict[str, Any]:
         """What a stored run is found by: data, method and the code or library version that made it."""
-        if method.ours:
-            made_by = code_digest(ROOT / "src" / "majorica")
-        else:
-            made_by = importlib.metadata.version(LIBRARY[method.name.split("-")[0]])
         path = {"eeg": self.eeg, "images": self.images}.get(entry.needs or entry.uses)
         return {
             "data": entry.name,
             "method": method.name,
             "title": entry.title,
-            "by": made_by,
+            "by": made_by(method),
             "path": path.name if path else None,
             **what,
         }
