@@ -31,6 +31,9 @@ WORTH, WORTH_IF_SLOW = 1e-6, 1e-5
 #: Data of at most this many numbers are solved patiently where adaptive densities converge slowly, for so many steps:
 #: between nearly Gaussian sources the loss is so flat that a third of the floor is most of the angle.
 PATIENT_NUMBERS, PATIENT_STEPS = 100_000, 40
+#: Products of a pass up to which one pass more is worth it however many the samples: of two nearly Gaussian sources
+#: the predicted gain says too little of the angle.
+CHEAP_PRODUCTS = 10_000_000
 #: Times that pairs are turned on a level at most: a turn that helped can make another pair worth looking at.
 MOST_TURNS = 4
 #: Rotations of pairs are tried on levels of at most this many samples, and on at most this many numbers of them.
@@ -147,7 +150,8 @@ class Progressive:
                 return gain < self.patient * floor
             share = self.skipping if state.levels.skipped else self.accuracy
             return gain < max(share * floor, WORTH_IF_SLOW * problem.p)
-        return gain < (self.cheap if problem.n < SHORT_FROM else self.fast) * floor
+        cheap = problem.n < SHORT_FROM or problem.n * problem.p**2 <= CHEAP_PRODUCTS
+        return gain < (self.cheap if cheap else self.fast) * floor
 
     def _coarse_done(self, state: ProgressiveState, gain: float) -> bool:
         """Whether coarse shapes have little left to do where there is one level only: one nat for all samples."""
