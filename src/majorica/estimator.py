@@ -150,7 +150,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         whiten: str = "unit-variance",
         batch_size: int | str = "auto",
         n_updates: int | str | None = "auto",
-        alpha: float = 0.75,
+        alpha: float = 0.5,
         half_life: float | None = None,
         max_iter: int | None = None,
         tol: float | None = None,
@@ -437,7 +437,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         }
         if session is not None:
             published["_stream"] = session
-            published["drift_"] = session.drift.index(session.state.W) if session.state is not None else 0.0
+            published["drift_"] = session.drift.index(session.state.answer) if session.state is not None else 0.0
         self.__dict__.update(published)
         if fitted.stop is StopReason.MAX_ITER and self.tol != 0:
             warnings.warn(

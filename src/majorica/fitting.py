@@ -99,6 +99,7 @@ def make_online(options: Options) -> Online:
         half_life=options.half_life,
         selection="turn",
         adaptive=options.adaptive,
+        averaged=True,
     )
 
 

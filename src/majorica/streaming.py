@@ -195,12 +195,12 @@ class StreamFit:
     def _record(self, samples: int) -> None:
         state = self.state
         assert state is not None
-        self.drift.update(state.W, state.seen, self.options.half_life)
+        self.drift.update(state.answer, state.seen, self.options.half_life)
         state.passes = 1.0 if self.total is None else state.seen / self.total
         record = (state.passes, self.elapsed, samples, state.loss, np.nan)
         self.trace.append(record)
         if self.options.callbacks:
-            step = Step(*record, unmixing=state.W.copy(), densities=state.densities, state=state)
+            step = Step(*record, unmixing=state.answer.copy(), densities=state.densities, state=state)
             answers = [callback(step) for callback in self.options.callbacks]
             self.stopped |= any(answer is True for answer in answers)
 
@@ -221,9 +221,9 @@ class StreamFit:
         centred = replace(whitening, mean=whitening.mean + whitening.inverse @ state.shift)
         fitted = Fitted(
             whitening=centred,
-            W=state.W.copy(),
+            W=state.answer.copy(),
             densities=state.densities,
-            covariance=state.surrogate.covariance.copy(),
+            covariance=state.covariance.copy(),
             loss=state.loss,
             passes=1.0 if self.total is None else state.seen / self.total,
             n_samples=state.seen,
