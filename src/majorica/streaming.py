@@ -23,10 +23,19 @@ from majorica.whitening import Whitening
 
 Array = npt.NDArray[np.floating]
 
-#: Samples the start is fitted on (paper, section 4.3).
+#: Samples the start is fitted on (paper, section 4.3); with many components p^2, which take no more than the moments.
 START_SAMPLES = 10_000
 #: Records of a stream's trace; once full, every other one is dropped.
 TRACE_RECORDS = 4096
+
+
+def start_samples(n_features: int, n_components: float | None) -> int:
+    """Samples to fit the start on: too few for many components end in a basin that the stream does not leave."""
+    if n_components is None:
+        p = n_features
+    else:
+        p = min(n_features, int(n_components))  # a share of variance gives no number: 0
+    return max(START_SAMPLES, p * p)
 
 
 @dataclass
@@ -69,8 +78,8 @@ class Drift:
 class StreamFit:
     """A fit that grows with its stream; p^3 memory and, until the start, the first samples.
 
-    Until `START_SAMPLES` have come, they are kept and a provisional model is
-    fitted on them, again each time they have doubled. From then on nothing
+    Until `START_SAMPLES` have come (or p^2, if that is more), they are kept
+    and a provisional model is fitted on them, again each time they have doubled. From then on nothing
     of the stream is kept. Rows keep their identity: component i of one
     result is component i of the next.
     """
@@ -122,7 +131,7 @@ class StreamFit:
         began, before = time.perf_counter(), self.elapsed
         while len(X) and not self.stopped:
             if self.state is None:
-                taken = X[: START_SAMPLES - self.buffered]
+                taken = X[: start_samples(X.shape[1], self.options.n_components) - self.buffered]
                 self._keep(taken)
                 X = X[len(taken) :]
             else:
@@ -153,7 +162,7 @@ class StreamFit:
         """Keep samples for the start; the block that completes them is let go of if they allow no model."""
         self.buffer.append(np.array(X))
         self.buffered += len(X)
-        if self.buffered < START_SAMPLES:
+        if self.buffered < start_samples(X.shape[1], self.options.n_components):
             return
         try:
             self._start()

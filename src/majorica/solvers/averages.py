@@ -9,9 +9,9 @@ import numpy as np
 from majorica.statistics import F64
 
 #: Memories of the surrogate that the average over recent matrices remembers.
-RECENT = 10.0
+RECENT = 15.0
 #: Memories of the surrogate over which predictions are compared.
-COMPARED = 20.0
+COMPARED = 30.0
 
 
 @dataclass

@@ -23,6 +23,8 @@ REFIT_EVERY = 10
 LEAST_GAIN = 1e-3
 #: Shortest mini-batch of a memory that grows; it doubles while two of it fit into the memory.
 SHORTEST = 250
+#: Samples that count as seen, at least: a model of fewer must not leave the memory too short for its moments.
+LEAST_SEEN = 10_000
 #: Samples that n of the rate counts, and the least power, for what answers show as it is: mean, covariance, shapes.
 SLOW_UNIT, SLOW_ALPHA = 1000, 0.75
 
@@ -61,8 +63,8 @@ class Online:
     of every ``p / q``-th mini-batch, as accurate and faster.
 
     `averaged` streams have a shorter memory: n of the rate counts steps of
-    ``max(30, p^2 / 100)`` samples, which with alpha = 1/2 is a memory of
-    about 10 p samples after 10,000 and ten times that after a million.
+    ``max(20, p^2 / 200)`` samples, which with alpha = 1/2 is a memory of
+    7 p samples (447 at least) after 10,000 and ten times that after a million.
     Mini-batches begin short and grow with it. Majorizers that touched at
     matrices long left behind are what holds W back; the noise of the short
     memory is averaged out of the answer (:class:`Averages`).
@@ -89,7 +91,7 @@ class Online:
             surrogate=surrogate,
             shift=np.zeros(W.shape[1]),
             seen=seen,
-            visits=np.full(p, max(1.0, seen / self.unit(p))),
+            visits=np.full(p, self.count(p, seen)),
             rng=rng,
             shapes=Shapes.of(densities, adaptive=self.adaptive),
             covariance=surrogate.covariance.copy(),
@@ -98,12 +100,15 @@ class Online:
 
     def unit(self, p: int) -> float:
         """Samples that n of the rate counts as one."""
-        return max(30.0, p * p / 100) if self.averaged else float(self.batch_size)
+        return max(20.0, p * p / 200) if self.averaged else float(self.batch_size)
+
+    def count(self, p: int, seen: int) -> float:
+        """n of the rate after `seen` samples."""
+        return max(seen, LEAST_SEEN) / self.unit(p) if self.averaged else max(1.0, seen / self.batch_size)
 
     def memory(self, p: int, seen: int) -> float:
         """Samples a statistic that learns from all remembers after `seen`."""
-        unit = self.unit(p)
-        return -1 / np.log1p(-float(self.rate(seen / unit, 1.0, unit=unit)))
+        return -1 / np.log1p(-float(self.rate(self.count(p, seen), 1.0, unit=self.unit(p))))
 
     def length(self, p: int, seen: int) -> int:
         """Samples of the next mini-batch."""
@@ -160,7 +165,8 @@ class Online:
         statistics = self._predict(state, Z, kernels)
         scatter = Z.T @ Z / b
         state.covariance += slow * (scatter - state.covariance)
-        surrogate.covariance += float(self.rate(state.seen / unit, b, unit=unit)) * (scatter - surrogate.covariance)
+        count = self.count(p, state.seen) if self.averaged else state.seen / unit
+        surrogate.covariance += float(self.rate(count, b, unit=unit)) * (scatter - surrogate.covariance)
         if self.q is None or self.q >= p:
             self._learn_all(state, Z, kernels)
         else:
