@@ -42,6 +42,7 @@ class OnlineState(State):
     turn: int = 0  #: the statistic whose turn it is
     shapes: Shapes | None = None  #: None for fixed densities
     means: F64 = field(default_factory=lambda: np.empty((0, 5)))  #: running means of the shapes' basis, (p, 5)
+    gathered: int = 0  #: samples that went into these
     unfitted: int = 0  #: samples since the shapes were last looked at
     covariance: F64 = field(default_factory=lambda: np.empty((0, 0)))  #: running covariance, slower than the moments'
     averages: Averages | None = None  #: None if W itself is the answer
@@ -62,12 +63,12 @@ class Online:
     mini-batch (the paper's way) or, with ``selection="turn"``, all samples
     of every ``p / q``-th mini-batch, as accurate and faster.
 
-    `averaged` streams have a shorter memory: n of the rate counts steps of
-    ``max(20, p^2 / 200)`` samples, which with alpha = 1/2 is a memory of
-    7 p samples (447 at least) after 10,000 and ten times that after a million.
-    Mini-batches begin short and grow with it. Majorizers that touched at
-    matrices long left behind are what holds W back; the noise of the short
-    memory is averaged out of the answer (:class:`Averages`).
+    `averaged` streams have a short memory: n of the rate counts steps of
+    ``max(20, p^2 / 200)`` samples, which with alpha = 1/2 is a memory of 7 p
+    samples (447 at least) after 10,000 and ten times that after a million.
+    It lets go of majorizers that touched at matrices long left behind, which
+    hold W back; its noise is averaged out of the answer (:class:`Averages`).
+    Mini-batches are short at first and grow with the memory.
     """
 
     q: int | None = 2
@@ -107,7 +108,7 @@ class Online:
         return max(seen, LEAST_SEEN) / self.unit(p) if self.averaged else max(1.0, seen / self.batch_size)
 
     def memory(self, p: int, seen: int) -> float:
-        """Samples a statistic that learns from all remembers after `seen`."""
+        """Samples that statistics which learn from all remember after `seen`."""
         return -1 / np.log1p(-float(self.rate(self.count(p, seen), 1.0, unit=self.unit(p))))
 
     def length(self, p: int, seen: int) -> int:
@@ -166,7 +167,8 @@ class Online:
         scatter = Z.T @ Z / b
         state.covariance += slow * (scatter - state.covariance)
         count = self.count(p, state.seen) if self.averaged else state.seen / unit
-        surrogate.covariance += float(self.rate(count, b, unit=unit)) * (scatter - surrogate.covariance)
+        rate = float(self.rate(count, b, unit=unit))
+        surrogate.covariance += rate * (scatter - surrogate.covariance)
         if self.q is None or self.q >= p:
             self._learn_all(state, Z, kernels)
         else:
@@ -175,7 +177,9 @@ class Online:
             weight = float(densities[i].weight(np.zeros(1))[0])
             surrogate.moments[i] = weight * surrogate.covariance
         self._adapt(state, statistics, slow)
+        before = state.inverse.copy()
         surrogate.minimise(state.W, state.inverse, state.densities, iterations=self.iterations, backend=backend)
+        _keep_signs(state, before)
         state.seen += b
         state.n_samples = b
         state.passes = state.seen
@@ -193,7 +197,8 @@ class Online:
         answer = 0
         if averages is not None:
             answer = averages.best
-            averages.compare(losses, len(Z), self.memory(len(state.W), state.seen))
+            slopes = np.stack([np.diag(found[answer].gradient), found[answer].diagonal]) / len(Z)
+            averages.compare(losses, slopes, len(Z), self.memory(len(state.W), state.seen))
         state.loss = float(losses[answer])
         return found[answer]
 
@@ -208,6 +213,8 @@ class Online:
         if shapes is None or surrogate is None:
             return
         means = basis_means(statistics)
+        state.gathered += statistics.n
+        rate = max(rate, statistics.n / state.gathered)  # plain means at first: one short mini-batch is too few
         state.means = means if not len(state.means) else state.means + rate * (means - state.means)
         state.unfitted += statistics.n
         remembered = statistics.n / max(rate, 1e-12)
@@ -221,6 +228,8 @@ class Online:
             surrogate.moments[changed] = fresh.moments[changed]
             surrogate.tilts[changed] = fresh.tilts[changed]
             surrogate.offsets[changed] = fresh.offsets[changed]
+            if state.averages is not None:
+                state.averages.slopes[:, changed] = 1.0
 
     def _learn_all(self, state: OnlineState, Z: F64, kernels: ModuleType) -> None:
         """Every statistic learns from every sample; p^3 operations a sample."""
@@ -260,3 +269,17 @@ class Online:
         scales = rates / np.maximum(counts, 1)
         rest = (surrogate.moments, surrogate.tilts, surrogate.offsets)
         kernels.add_moments(Z, Z @ state.W.T, chosen, densities, scales, *rest)
+
+
+def _keep_signs(state: OnlineState, before: F64) -> None:
+    """Turn rows back that the M-step turned round; `before` is the inverse it began with.
+
+    Nearly Gaussian rows of small tilts may do so. Densities are symmetric: a
+    row and its tilt of the other sign have the same surrogate.
+    """
+    assert state.surrogate is not None
+    turned = np.einsum("ij,ji->i", state.W, before) < 0
+    if turned.any():
+        state.W[turned] *= -1
+        state.inverse[:, turned] *= -1
+        state.surrogate.tilts[turned] *= -1
