@@ -61,12 +61,13 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
     batch_size : int or "auto", default="auto"
         Samples in a mini-batch (incremental, online). ``"auto"`` is 1000,
         and for incremental 25 a component if that is more and leaves 20
-        mini-batches a pass.
+        mini-batches a pass. Online ones are 250 at first and grow to it.
     n_updates : int, None or "auto", default="auto"
         The paper's q: statistics updated a sample (incremental, online);
         None for all. ``"auto"`` is 2 for incremental, all for online.
-    alpha : float in [0.5, 1], default=0.75
-        Forgetting power of the online solver, rate ``n ** -alpha``.
+    alpha : float in [0.5, 1], default=0.5
+        Forgetting power of the online solver, rate ``n ** -alpha``; n counts
+        steps of ``max(20, n_components**2 / 200)`` samples.
     half_life : float, optional
         Samples after which the online solver has forgotten half, for
         streams that drift.

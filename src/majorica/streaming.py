@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from majorica.engines import ThreadEngine
 from majorica.errors import DataError
-from majorica.fitting import Fitted, Options, fit_source, make_online
+from majorica.fitting import START_SAMPLES as START_SAMPLES
+from majorica.fitting import Fitted, Options, fit_source, make_online, start_samples
 from majorica.merging import match_components
 from majorica.problem import Problem
 from majorica.solvers import Step, StopReason, Trace
@@ -23,19 +24,8 @@ from majorica.whitening import Whitening
 
 Array = npt.NDArray[np.floating]
 
-#: Samples the start is fitted on (paper, section 4.3); with many components p^2, which take no more than the moments.
-START_SAMPLES = 10_000
 #: Records of a stream's trace; once full, every other one is dropped.
 TRACE_RECORDS = 4096
-
-
-def start_samples(n_features: int, n_components: float | None) -> int:
-    """Samples to fit the start on: too few for many components end in a basin that the stream does not leave."""
-    if n_components is None:
-        p = n_features
-    else:
-        p = min(n_features, int(n_components))  # a share of variance gives no number: 0
-    return max(START_SAMPLES, p * p)
 
 
 @dataclass

@@ -28,8 +28,8 @@ _LIVE = ("callbacks",)
 def model_classes() -> dict[str, type]:
     """All a model file can make, by name."""
     from majorica.fitting import Fitted
-    from majorica.solvers.base import StopReason, Trace
     from majorica.solvers.averages import Averages
+    from majorica.solvers.base import StopReason, Trace
     from majorica.solvers.online import OnlineState
     from majorica.solvers.shapes import Shapes
     from majorica.streaming import Drift, StreamFit, ThinningTrace

@@ -104,7 +104,7 @@ class Online:
         return max(20.0, p * p / 200) if self.averaged else float(self.batch_size)
 
     def count(self, p: int, seen: int) -> float:
-        """n of the rate after `seen` samples."""
+        """The rate's n after `seen` samples."""
         return max(seen, LEAST_SEEN) / self.unit(p) if self.averaged else max(1.0, seen / self.batch_size)
 
     def memory(self, p: int, seen: int) -> float:
