@@ -206,7 +206,6 @@ def _check_stream(session: Any, f: int) -> None:
     if state.averages is not None:
         means = state.averages
         _check_arrays({"averages": (means.candidates, (3, k, k)), "losses": (means.losses, (3,))})
-        _check_arrays({"slopes": (means.slopes, (2, k))})
     if session.order.shape != (k,) or sorted(session.order.tolist()) != list(range(k)):
         raise ContainerError("its components have no order")
     if len(state.densities) != k or type(state.seen) is not int or state.seen < 0:

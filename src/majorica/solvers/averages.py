@@ -23,19 +23,17 @@ class Averages:
     again: the mean over all is as good as one fit of all samples once W has
     settled, the recent one while it still moves, and W itself on streams that
     drift. So all three predict each mini-batch before it is learnt, and the
-    one that has done so best of late is the answer. Its rows are scaled by
-    what they predicted: the minimiser for few samples is too large for others.
+    one that has done so best of late is the answer.
     """
 
     candidates: F64 = field(default_factory=lambda: np.empty((3, 0, 0)))  #: mean over all, recent mean, W itself
     losses: F64 = field(default_factory=lambda: np.zeros(3))  #: of what each predicted of late
     compared: float = 0.0  #: samples behind `losses`
-    slopes: F64 = field(default_factory=lambda: np.empty((2, 0)))  #: E[G'(y) y] and E[G''(y) y^2] at the answer, (2, p)
 
     @classmethod
     def start(cls, W: F64) -> Averages:
         """All three at `W`."""
-        return cls(np.repeat(W[None], 3, axis=0), slopes=np.ones((2, len(W))))
+        return cls(np.repeat(W[None], 3, axis=0))
 
     @property
     def best(self) -> int:
@@ -45,16 +43,14 @@ class Averages:
     @property
     def answer(self) -> F64:
         """The matrix to show, ``(p, k)``."""
-        first, second = self.slopes
-        scales = np.exp(np.clip((1 - first) / (first + second), -0.5, 0.5))  # a Newton step to E[G'(y) y] = 1
-        return np.asarray(scales[:, None] * self.candidates[self.best])
+        chosen: F64 = self.candidates[self.best]
+        return chosen
 
-    def compare(self, losses: F64, slopes: F64, samples: int, memory: float) -> None:
-        """Note what each candidate lost on new samples, and the best one's slopes; `memory` is the surrogate's."""
+    def compare(self, losses: F64, samples: int, memory: float) -> None:
+        """Note what each candidate lost on `samples` new samples; `memory` is the surrogate's."""
         self.compared += samples
         rate = max(samples / self.compared, -np.expm1(-samples / (COMPARED * memory)))
         self.losses += rate * (losses - self.losses)
-        self.slopes += rate * (slopes - self.slopes)
 
     def add(self, W: F64, samples: int, seen: int, memory: float, longest: float) -> None:
         """Average `W` in after `samples` more of now `seen`; no mean remembers more than `longest` samples."""

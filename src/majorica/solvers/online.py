@@ -197,8 +197,7 @@ class Online:
         answer = 0
         if averages is not None:
             answer = averages.best
-            slopes = np.stack([np.diag(found[answer].gradient), found[answer].diagonal]) / len(Z)
-            averages.compare(losses, slopes, len(Z), self.memory(len(state.W), state.seen))
+            averages.compare(losses, len(Z), self.memory(len(state.W), state.seen))
         state.loss = float(losses[answer])
         return found[answer]
 
@@ -228,8 +227,6 @@ class Online:
             surrogate.moments[changed] = fresh.moments[changed]
             surrogate.tilts[changed] = fresh.tilts[changed]
             surrogate.offsets[changed] = fresh.offsets[changed]
-            if state.averages is not None:
-                state.averages.slopes[:, changed] = 1.0
 
     def _learn_all(self, state: OnlineState, Z: F64, kernels: ModuleType) -> None:
         """Every statistic learns from every sample; p^3 operations a sample."""
