@@ -98,6 +98,20 @@ def test_selection_takes_the_first_of_equals() -> None:
         np.testing.assert_array_equal(kernels.select_largest(gap, 2), wanted)
 
 
+@pytest.mark.parametrize(("p", "k"), [(1, 1), (2, 2), (3, 7), (40, 40)])
+def test_blend(p: int, k: int) -> None:
+    rng = np.random.default_rng(p)
+    before, packed = unpack_symmetric(rng.normal(size=(p, k * (k + 1) // 2))), rng.normal(size=(p, k * (k + 1) // 2))
+    keep, share = rng.random((2, p))
+    results = []
+    for kernels in (compiled, reference):
+        moments = before.copy()
+        kernels.blend(moments, packed, keep, share)
+        results.append(moments)
+        np.testing.assert_array_equal(moments, moments.transpose(0, 2, 1))
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-13, atol=1e-13)
+
+
 @over_densities
 @over_shapes
 @pytest.mark.parametrize("share", [0.0, 0.4, 1.0])

@@ -61,12 +61,13 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
     batch_size : int or "auto", default="auto"
         Samples in a mini-batch (incremental, online). ``"auto"`` is 1000,
         and for incremental 25 a component if that is more and leaves 20
-        mini-batches a pass.
+        mini-batches a pass. Online ones are 250 at first and grow to it.
     n_updates : int, None or "auto", default="auto"
         The paper's q: statistics updated a sample (incremental, online);
         None for all. ``"auto"`` is 2 for incremental, all for online.
-    alpha : float in [0.5, 1], default=0.75
-        Forgetting power of the online solver, rate ``n ** -alpha``.
+    alpha : float in [0.5, 1], default=0.5
+        Forgetting power of the online solver, rate ``n ** -alpha``; n counts
+        steps of ``max(20, n_components**2 / 200)`` samples.
     half_life : float, optional
         Samples after which the online solver has forgotten half, for
         streams that drift.
@@ -150,7 +151,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         whiten: str = "unit-variance",
         batch_size: int | str = "auto",
         n_updates: int | str | None = "auto",
-        alpha: float = 0.75,
+        alpha: float = 0.5,
         half_life: float | None = None,
         max_iter: int | None = None,
         tol: float | None = None,
@@ -438,7 +439,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         }
         if session is not None:
             published["_stream"] = session
-            published["drift_"] = session.drift.index(session.state.W) if session.state is not None else 0.0
+            published["drift_"] = session.drift.index(session.state.answer) if session.state is not None else 0.0
         self.__dict__.update(published)
         if fitted.stop is StopReason.MAX_ITER and self.tol != 0:
             warnings.warn(

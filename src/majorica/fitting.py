@@ -27,6 +27,10 @@ DEFAULT_PASSES = {"progressive": 500, "incremental": 100, "batch": 500, "online"
 DENSITIES: dict[str, Callable[[], Density]] = {"huber": Huber, "logcosh": LogCosh, "student": Student}
 
 
+#: Samples a stream's start is fitted on (paper, section 4.3); p^2 if that is more, which takes as much as the moments.
+START_SAMPLES = 10_000
+
+
 @dataclass(frozen=True)
 class Options:
     """The estimator's parameters, checked and resolved for one fit."""
@@ -97,6 +101,15 @@ def make_solver(
     )
 
 
+def start_samples(n_features: int, n_components: float | None) -> int:
+    """Samples to fit a stream's start on: too few for many components end in a basin that the stream does not leave."""
+    if n_components is None:
+        p = n_features
+    else:
+        p = min(n_features, int(n_components))  # a share of variance gives no number: 0
+    return max(START_SAMPLES, p * p)
+
+
 def make_online(options: Options) -> Online:
     """The online solver with these options."""
     return Online(
@@ -106,6 +119,7 @@ def make_online(options: Options) -> Online:
         half_life=options.half_life,
         selection="turn",
         adaptive=options.adaptive,
+        averaged=True,
     )
 
 

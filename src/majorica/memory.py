@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 
 from majorica.errors import MemoryLimitError, ParameterError
-from majorica.fitting import Options
+from majorica.fitting import Options, start_samples
 from majorica.problem import pass_block_length
 from majorica.solvers.levels import most_kept, smallest_level
 from majorica.solvers.progressive import ROTATION_NUMBERS, ROTATION_SAMPLES
@@ -16,8 +16,6 @@ from majorica.sources.base import Source, Stream
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
-#: Samples a stream keeps for its start, and the steps' blocks it is read in.
-_START = 10_000
 #: A range of samples in a list of blocks: two numbers, two tuples and their places.
 _RANGE = 240
 
@@ -128,8 +126,9 @@ def _parts(source: Source | Stream, options: Options, n_jobs: int, *, on_disk: b
     f, k, item = source.n_features, _components(source, options), source.dtype.itemsize
     length = pass_block_length(f)
     online, progressive = options.solver == "online", options.solver == "progressive"
-    n = _START if source.n_samples is None else source.n_samples
-    rows = min(_START if online else n, length)
+    start = start_samples(f, options.n_components)  # what a stream keeps of its beginning
+    n = start if source.n_samples is None else source.n_samples
+    rows = min(start if online else n, length)
     in_memory = getattr(source, "in_memory", False)
     flight = 1 if n_jobs == 1 and getattr(source, "in_memory", True) else 2 * n_jobs
     # Blocks of a random subset are copies wherever the samples are, and may be nearly twice as long as others.
@@ -144,7 +143,7 @@ def _parts(source: Source | Stream, options: Options, n_jobs: int, *, on_disk: b
     if not online:
         parts["random subsets"] = _subsets(source, options, n, k, length)
     if online:
-        parts["first samples of the stream"] = 3 * min(n, _START) * f * 8
+        parts["first samples of the stream"] = 3 * min(n, start) * f * 8
     if options.solver in ("batch", "incremental", "online"):
         packed = flight * k * k * (k + 1) * 4 if options.solver != "incremental" else 0
         parts["moments (n_components cubed)"] = 2 * k**3 * 8 + packed

@@ -65,6 +65,7 @@ def _part(model: Any) -> Part:
         return Part(fitted.whitening, fitted.W, fitted.densities, surrogate, fitted.n_samples, fitted.n_samples)
     state, half_life = session.state, session.options.half_life
     assert state is not None
-    assert state.surrogate is not None
     remembered = state.seen if half_life is None else min(state.seen, half_life / math.log(2))
-    return Part(fitted.whitening, state.W, state.densities, state.surrogate, state.seen, remembered)
+    # A stream's own moments hold its last samples only; its answer holds all of them.
+    surrogate = stationary_surrogate(state.answer, state.covariance, state.densities)
+    return Part(fitted.whitening, state.answer, state.densities, surrogate, state.seen, remembered)

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from majorica.engines import ThreadEngine
 from majorica.errors import DataError
-from majorica.fitting import Fitted, Options, fit_source, make_online
+from majorica.fitting import START_SAMPLES as START_SAMPLES
+from majorica.fitting import Fitted, Options, fit_source, make_online, start_samples
 from majorica.merging import match_components
 from majorica.problem import Problem
 from majorica.solvers import Step, StopReason, Trace
@@ -23,8 +24,6 @@ from majorica.whitening import Whitening
 
 Array = npt.NDArray[np.floating]
 
-#: Samples the start is fitted on (paper, section 4.3).
-START_SAMPLES = 10_000
 #: Records of a stream's trace; once full, every other one is dropped.
 TRACE_RECORDS = 4096
 
@@ -69,8 +68,8 @@ class Drift:
 class StreamFit:
     """A fit that grows with its stream; p^3 memory and, until the start, the first samples.
 
-    Until `START_SAMPLES` have come, they are kept and a provisional model is
-    fitted on them, again each time they have doubled. From then on nothing
+    Until `START_SAMPLES` have come (or p^2, if that is more), they are kept
+    and a provisional model is fitted on them, again each time they have doubled. From then on nothing
     of the stream is kept. Rows keep their identity: component i of one
     result is component i of the next.
     """
@@ -122,7 +121,7 @@ class StreamFit:
         began, before = time.perf_counter(), self.elapsed
         while len(X) and not self.stopped:
             if self.state is None:
-                taken = X[: START_SAMPLES - self.buffered]
+                taken = X[: start_samples(X.shape[1], self.options.n_components) - self.buffered]
                 self._keep(taken)
                 X = X[len(taken) :]
             else:
@@ -153,7 +152,7 @@ class StreamFit:
         """Keep samples for the start; the block that completes them is let go of if they allow no model."""
         self.buffer.append(np.array(X))
         self.buffered += len(X)
-        if self.buffered < START_SAMPLES:
+        if self.buffered < start_samples(X.shape[1], self.options.n_components):
             return
         try:
             self._start()
@@ -195,12 +194,12 @@ class StreamFit:
     def _record(self, samples: int) -> None:
         state = self.state
         assert state is not None
-        self.drift.update(state.W, state.seen, self.options.half_life)
+        self.drift.update(state.answer, state.seen, self.options.half_life)
         state.passes = 1.0 if self.total is None else state.seen / self.total
         record = (state.passes, self.elapsed, samples, state.loss, np.nan)
         self.trace.append(record)
         if self.options.callbacks:
-            step = Step(*record, unmixing=state.W.copy(), densities=state.densities, state=state)
+            step = Step(*record, unmixing=state.answer.copy(), densities=state.densities, state=state)
             answers = [callback(step) for callback in self.options.callbacks]
             self.stopped |= any(answer is True for answer in answers)
 
@@ -221,9 +220,9 @@ class StreamFit:
         centred = replace(whitening, mean=whitening.mean + whitening.inverse @ state.shift)
         fitted = Fitted(
             whitening=centred,
-            W=state.W.copy(),
+            W=state.answer.copy(),
             densities=state.densities,
-            covariance=state.surrogate.covariance.copy(),
+            covariance=state.covariance.copy(),
             loss=state.loss,
             passes=1.0 if self.total is None else state.seen / self.total,
             n_samples=state.seen,

@@ -13,10 +13,10 @@ from benchmarks.paper.recorder import Recorder
 from majorica import ICA
 
 
-def run(data: Endless, recorder: Recorder, rng: np.random.Generator, *, q: int | None = 2) -> None:
+def run(data: Endless, recorder: Recorder, rng: np.random.Generator) -> None:
     """Each mini-batch once."""
     first = data.first()
-    ica = ICA(density="huber", solver="online", n_updates=q, whiten="arbitrary-variance", random_state=rng, n_jobs=1)
+    ica = ICA(density="huber", solver="online", whiten="arbitrary-variance", random_state=rng, n_jobs=1)
     recorder.start()
     recorder.record(0.0, whitening_start(first))
     ica.partial_fit(first)

@@ -198,6 +198,24 @@ def moments(X: Array, mean: F64, K: F64, W: F64, densities: Densities) -> Moment
     return total
 
 
+@nb.njit(nogil=True, cache=True)
+def _blend(moments_, packed, keep, share):
+    p, k, _ = moments_.shape
+    for i in range(p):
+        column, old, new = 0, keep[i], share[i]
+        for a in range(k):
+            for c in range(a, k):
+                value = old * moments_[i, a, c] + new * packed[i, column]
+                moments_[i, a, c] = value
+                moments_[i, c, a] = value
+                column += 1
+
+
+def blend(moments_: F64, packed: F64, keep: F64, share: F64) -> None:
+    """``A^i <- keep_i A^i + share_i S^i`` in place, with the sums S packed; Eq. (updateastream)."""
+    _blend(moments_, packed, keep, share)
+
+
 def row_moments(X: Array, mean: F64, K: F64, w: F64, density: Density) -> Moments:
     """The surrogate's statistics of one block for one row `w` only; p^2 memory."""
     k = len(K)

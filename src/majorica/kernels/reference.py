@@ -13,7 +13,7 @@ import numpy.typing as npt
 from majorica.densities.base import PIECEWISE, Density
 from majorica.densities.piecewise import KNOTS
 from majorica.densities.table import Densities
-from majorica.statistics import F64, Moments, Statistics, pack_symmetric
+from majorica.statistics import F64, Moments, Statistics, pack_symmetric, unpack_symmetric
 
 Array = npt.NDArray[np.floating]
 
@@ -79,6 +79,12 @@ def moments(X: Array, mean: F64, K: F64, W: F64, densities: Densities) -> Moment
         tilts[i] = density.tilt(y) @ Z
         offsets[i] = density.offset(y).sum()
     return Moments(len(X), packed, tilts, offsets)
+
+
+def blend(moments_: F64, packed: F64, keep: F64, share: F64) -> None:
+    """``A^i <- keep_i A^i + share_i S^i`` in place, with the sums S packed; Eq. (updateastream)."""
+    moments_ *= keep[:, None, None]
+    moments_ += share[:, None, None] * unpack_symmetric(packed)
 
 
 def row_moments(X: Array, mean: F64, K: F64, w: F64, density: Density) -> Moments:

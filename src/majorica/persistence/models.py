@@ -28,6 +28,7 @@ _LIVE = ("callbacks",)
 def model_classes() -> dict[str, type]:
     """All a model file can make, by name."""
     from majorica.fitting import Fitted
+    from majorica.solvers.averages import Averages
     from majorica.solvers.base import StopReason, Trace
     from majorica.solvers.online import OnlineState
     from majorica.solvers.shapes import Shapes
@@ -39,6 +40,7 @@ def model_classes() -> dict[str, type]:
         Fitted,
         StopReason,
         Trace,
+        Averages,
         OnlineState,
         Shapes,
         Drift,
@@ -197,9 +199,13 @@ def _check_stream(session: Any, f: int) -> None:
             "covariance": (surrogate.covariance, (k, k)),
             "shift": (state.shift, (k,)),
             "visits": (state.visits, (k,)),
+            "running covariance": (state.covariance, (k, k)),
             "signs": (session.signs, (k,)),
         }
     )
+    if state.averages is not None:
+        means = state.averages
+        _check_arrays({"averages": (means.candidates, (3, k, k)), "losses": (means.losses, (3,))})
     if session.order.shape != (k,) or sorted(session.order.tolist()) != list(range(k)):
         raise ContainerError("its components have no order")
     if len(state.densities) != k or type(state.seen) is not int or state.seen < 0:

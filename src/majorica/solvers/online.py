@@ -11,15 +11,22 @@ import numpy.typing as npt
 
 from majorica.densities.table import Densities
 from majorica.kernels import Backend, kernels_for
+from majorica.solvers.averages import Averages
 from majorica.solvers.base import State
 from majorica.solvers.shapes import Shapes, basis_means
-from majorica.statistics import F64, Statistics, invert, unpack_symmetric
+from majorica.statistics import F64, Statistics, invert
 from majorica.surrogate import Surrogate, stationary_surrogate
 
 #: Mini-batches between two looks at the shapes, at least.
 REFIT_EVERY = 10
 #: Nats a shape must gain to change in a stream.
 LEAST_GAIN = 1e-3
+#: Shortest mini-batch of a memory that grows; it doubles while two of it fit into the memory.
+SHORTEST = 250
+#: Samples that count as seen, at least: a model of fewer must not leave the memory too short for its moments.
+LEAST_SEEN = 10_000
+#: Samples that n of the rate counts, and the least power, for what answers show as it is: mean, covariance, shapes.
+SLOW_UNIT, SLOW_ALPHA = 1000, 0.75
 
 
 @dataclass
@@ -35,7 +42,15 @@ class OnlineState(State):
     turn: int = 0  #: the statistic whose turn it is
     shapes: Shapes | None = None  #: None for fixed densities
     means: F64 = field(default_factory=lambda: np.empty((0, 5)))  #: running means of the shapes' basis, (p, 5)
+    gathered: int = 0  #: samples that went into these
     unfitted: int = 0  #: samples since the shapes were last looked at
+    covariance: F64 = field(default_factory=lambda: np.empty((0, 0)))  #: running covariance, slower than the moments'
+    averages: Averages | None = None  #: None if W itself is the answer
+
+    @property
+    def answer(self) -> F64:
+        """The unmixing matrix to show, ``(p, k)``."""
+        return self.W if self.averages is None else self.averages.answer
 
 
 @dataclass(frozen=True)
@@ -47,6 +62,13 @@ class Online:
     `p`, each statistic sees ``q / p`` of the samples: random ones of every
     mini-batch (the paper's way) or, with ``selection="turn"``, all samples
     of every ``p / q``-th mini-batch, as accurate and faster.
+
+    `averaged` streams have a short memory: n of the rate counts steps of
+    ``max(20, p^2 / 200)`` samples, which with alpha = 1/2 is a memory of 7 p
+    samples (447 at least) after 10,000 and ten times that after a million.
+    It lets go of majorizers that touched at matrices long left behind, which
+    hold W back; its noise is averaged out of the answer (:class:`Averages`).
+    Mini-batches are short at first and grow with the memory.
     """
 
     q: int | None = 2
@@ -56,6 +78,7 @@ class Online:
     iterations: int = 3
     selection: Literal["random", "turn"] = "random"
     adaptive: bool = False  #: refit piecewise shapes as the stream goes on
+    averaged: bool = False  #: a short memory, and answers averaged over matrices
 
     def init(
         self, W: F64, densities: Densities, surrogate: Surrogate, seen: int, rng: np.random.Generator
@@ -69,42 +92,83 @@ class Online:
             surrogate=surrogate,
             shift=np.zeros(W.shape[1]),
             seen=seen,
-            visits=np.full(p, max(1.0, seen / self.batch_size)),
+            visits=np.full(p, self.count(p, seen)),
             rng=rng,
             shapes=Shapes.of(densities, adaptive=self.adaptive),
+            covariance=surrogate.covariance.copy(),
+            averages=Averages.start(W) if self.averaged else None,
         )
+
+    def unit(self, p: int) -> float:
+        """Samples that n of the rate counts as one."""
+        return max(20.0, p * p / 200) if self.averaged else float(self.batch_size)
+
+    def count(self, p: int, seen: int) -> float:
+        """The rate's n after `seen` samples."""
+        return max(seen, LEAST_SEEN) / self.unit(p) if self.averaged else max(1.0, seen / self.batch_size)
+
+    def memory(self, p: int, seen: int) -> float:
+        """Samples that statistics which learn from all remember after `seen`."""
+        return -1 / np.log1p(-float(self.rate(self.count(p, seen), 1.0, unit=self.unit(p))))
+
+    def length(self, p: int, seen: int) -> int:
+        """Samples of the next mini-batch."""
+        if not self.averaged:
+            return self.batch_size
+        length, memory = SHORTEST, self.memory(p, seen)
+        while length < self.batch_size and 4 * length <= memory:
+            length *= 2
+        return min(length, self.batch_size)
 
     def update(self, state: OnlineState, Z: npt.NDArray[np.floating], *, backend: Backend = None) -> None:
         """Learn from whitened samples ``(b, k)``, mini-batch by mini-batch; the last one may be short."""
-        for start in range(0, len(Z), self.batch_size):
-            self._update_batch(state, Z[start : start + self.batch_size].astype(np.float64), backend)
+        start = 0
+        while start < len(Z):
+            length = self.length(len(state.W), state.seen)
+            self._update_batch(state, Z[start : start + length].astype(np.float64), backend)
+            start += length
 
-    def rate(self, visits: F64 | float, samples: F64 | float, skipped: float = 1.0) -> F64 | float:
-        """Weight of a mini-batch of `samples` after `visits` mini-batches, Eq. (updateastream).
+    def rate(
+        self, visits: F64 | float, samples: F64 | float, skipped: float = 1.0, *, unit: float | None = None
+    ) -> F64 | float:
+        """Weight of a mini-batch of `samples` after `visits` units (mini-batches if None), Eq. (updateastream).
 
         A short mini-batch gets the share that makes several short ones weigh
         as much as one of full length. `skipped` is how many samples of the
         stream went by for each of these; only `half_life` counts them.
         """
-        rho = np.minimum((1.0 + visits) ** -self.alpha, 1 - 1e-12)
-        kept = np.log1p(-rho) * (samples / self.batch_size)
+        return self._weight(visits, samples, skipped, unit or self.batch_size, self.alpha)
+
+    def _weight(
+        self, visits: F64 | float, samples: F64 | float, skipped: float, unit: float, alpha: float
+    ) -> F64 | float:
+        rho = np.minimum((1.0 + visits) ** -alpha, 1 - 1e-12)
+        kept = np.log1p(-rho) * (samples / unit)
         if self.half_life is not None:
             kept = np.minimum(kept, -np.log(2) * samples * skipped / self.half_life)
         return -np.expm1(kept)
+
+    def _slow_rate(self, seen: int, samples: int) -> float:
+        """Weight of a mini-batch in what is shown without being averaged again."""
+        if not self.averaged:
+            return float(self.rate(seen / self.batch_size, samples))
+        return float(self._weight(seen / SLOW_UNIT, samples, 1.0, SLOW_UNIT, max(self.alpha, SLOW_ALPHA)))
 
     def _update_batch(self, state: OnlineState, Z: F64, backend: Backend) -> None:
         assert state.surrogate is not None
         surrogate, densities = state.surrogate, state.densities
         b, p = len(Z), len(state.W)
-        whole = float(self.rate(state.seen / self.batch_size, b))
-        state.shift += whole * (Z.mean(axis=0) - state.shift)
+        unit = self.unit(p)
+        slow = self._slow_rate(state.seen, b)
+        state.shift += slow * (Z.mean(axis=0) - state.shift)
         Z = Z - state.shift
         kernels = kernels_for(densities, backend)
-        statistics = kernels.statistics(Z, np.zeros(p), state.W, densities)
-        log_det = float(np.linalg.slogdet(state.W)[1])
-        state.loss = float(statistics.loss.sum() / b + densities.log_normalisers.sum() - log_det)
-        surrogate.covariance *= 1 - whole
-        surrogate.covariance += (whole / b) * (Z.T @ Z)
+        statistics = self._predict(state, Z, kernels)
+        scatter = Z.T @ Z / b
+        state.covariance += slow * (scatter - state.covariance)
+        count = self.count(p, state.seen) if self.averaged else state.seen / unit
+        rate = float(self.rate(count, b, unit=unit))
+        surrogate.covariance += rate * (scatter - surrogate.covariance)
         if self.q is None or self.q >= p:
             self._learn_all(state, Z, kernels)
         else:
@@ -112,11 +176,30 @@ class Online:
         for i in np.flatnonzero(~densities.super_gaussian).tolist():
             weight = float(densities[i].weight(np.zeros(1))[0])
             surrogate.moments[i] = weight * surrogate.covariance
-        self._adapt(state, statistics, whole)
+        self._adapt(state, statistics, slow)
+        before = state.inverse.copy()
         surrogate.minimise(state.W, state.inverse, state.densities, iterations=self.iterations, backend=backend)
+        _keep_signs(state, before)
         state.seen += b
         state.n_samples = b
         state.passes = state.seen
+        if state.averages is not None:
+            longest = np.inf if self.half_life is None else self.half_life / np.log(2)
+            state.averages.add(state.W, b, state.seen, self.memory(p, state.seen), longest)
+
+    def _predict(self, state: OnlineState, Z: F64, kernels: ModuleType) -> Statistics:
+        """The loss of samples not learnt from yet, and their statistics at the answer."""
+        densities, averages = state.densities, state.averages
+        candidates = state.W[None] if averages is None else averages.candidates
+        found = [kernels.statistics(Z, np.zeros(Z.shape[1]), W, densities) for W in candidates]
+        log_dets = np.linalg.slogdet(candidates)[1]
+        losses = np.array([each.loss.sum() / len(Z) for each in found]) + densities.log_normalisers.sum() - log_dets
+        answer = 0
+        if averages is not None:
+            answer = averages.best
+            averages.compare(losses, len(Z), self.memory(len(state.W), state.seen))
+        state.loss = float(losses[answer])
+        return found[answer]
 
     def _adapt(self, state: OnlineState, statistics: Statistics, rate: float) -> None:
         """Follow the sources' distributions: running means of the shapes' basis, refitted now and then.
@@ -129,6 +212,8 @@ class Online:
         if shapes is None or surrogate is None:
             return
         means = basis_means(statistics)
+        state.gathered += statistics.n
+        rate = max(rate, statistics.n / state.gathered)  # plain means at first: one short mini-batch is too few
         state.means = means if not len(state.means) else state.means + rate * (means - state.means)
         state.unfitted += statistics.n
         remembered = statistics.n / max(rate, 1e-12)
@@ -149,31 +234,31 @@ class Online:
         surrogate = state.surrogate
         b, p = Z.shape
         sums = kernels.moments(Z, np.zeros(p), np.eye(p), state.W, state.densities)
-        rates = np.asarray(self.rate(state.visits, float(b)))
-        surrogate.moments += (rates[:, None, None] / b) * unpack_symmetric(sums.packed) - (
-            rates[:, None, None] * surrogate.moments
-        )
+        unit = self.unit(p)
+        rates = np.asarray(self.rate(state.visits, float(b), unit=unit))
+        kernels.blend(surrogate.moments, sums.packed, 1 - rates, rates / b)
         surrogate.tilts += (rates / b)[:, None] * sums.tilts - rates[:, None] * surrogate.tilts
         surrogate.offsets += rates / b * sums.offsets - rates * surrogate.offsets
-        state.visits += b / self.batch_size
+        state.visits += b / unit
 
     def _learn_some(self, state: OnlineState, Z: F64, q: int, kernels: ModuleType) -> None:
         """`q` statistics learn from each sample."""
         assert state.surrogate is not None
         surrogate, densities = state.surrogate, state.densities
         b, p = Z.shape
+        unit = self.unit(p)
         if self.selection == "turn":
             chosen = np.zeros((b, p), dtype=bool)
             chosen[:, (state.turn + np.arange(q)) % p] = True
             state.turn = (state.turn + q) % p
             counts = chosen.sum(axis=0)
-            rates = np.where(counts > 0, self.rate(state.visits, counts, p / q), 0.0)
-            state.visits += counts / self.batch_size
+            rates = np.where(counts > 0, self.rate(state.visits, counts, p / q, unit=unit), 0.0)
+            state.visits += counts / unit
         else:
             chosen = kernels.select_largest(state.rng.random((b, p)), q)
             counts = chosen.sum(axis=0)
-            rates = np.where(counts > 0, self.rate(state.visits, counts * (p / q)), 0.0)
-            state.visits += counts * (p / q) / self.batch_size
+            rates = np.where(counts > 0, self.rate(state.visits, counts * (p / q), unit=unit), 0.0)
+            state.visits += counts * (p / q) / unit
         for i in np.flatnonzero(rates).tolist():
             surrogate.moments[i] *= 1 - rates[i]
         surrogate.tilts *= (1 - rates)[:, None]
@@ -181,3 +266,17 @@ class Online:
         scales = rates / np.maximum(counts, 1)
         rest = (surrogate.moments, surrogate.tilts, surrogate.offsets)
         kernels.add_moments(Z, Z @ state.W.T, chosen, densities, scales, *rest)
+
+
+def _keep_signs(state: OnlineState, before: F64) -> None:
+    """Turn rows back that the M-step turned round; `before` is the inverse it began with.
+
+    Nearly Gaussian rows of small tilts may do so. Densities are symmetric: a
+    row and its tilt of the other sign have the same surrogate.
+    """
+    assert state.surrogate is not None
+    turned = np.einsum("ij,ji->i", state.W, before) < 0
+    if turned.any():
+        state.W[turned] *= -1
+        state.inverse[:, turned] *= -1
+        state.surrogate.tilts[turned] *= -1
