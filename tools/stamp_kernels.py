@@ -22,6 +22,7 @@ INLINED = {
     "kernels/choose.py": ["kernels/gaps.py", "kernels/rounding.py", "kernels/views.py"],
     "kernels/few.py": ["kernels/choose.py"],
     "kernels/minibatch.py": ["kernels/sweep.py", "kernels/few.py", "kernels/team.py"],
+    "kernels/newton.py": ["kernels/elementwise.py"],
     "kernels/search.py": ["kernels/elementwise.py", "kernels/newton.py"],
     "kernels/shapes.py": ["kernels/elementwise.py"],
     "kernels/scales.py": ["kernels/elementwise.py", "kernels/shapes.py"],

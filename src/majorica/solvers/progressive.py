@@ -89,7 +89,7 @@ class Progressive:
             memory=Memory.of_size(p),
         )
         if self.adaptive:
-            state.W /= np.linalg.norm(state.W, axis=1, keepdims=True)  # to unit variance, the unit of the knots
+            state.W /= np.sqrt(np.einsum("ij,ij->i", W, W))[:, None]  # to unit variance, the unit of the knots
             state.shapes = Shapes.gaussian(p)  # coarse until the end of a level: fine ones would fit the mixtures
             state.densities = state.shapes.densities()
         self._evaluate_here(problem, state)
@@ -155,11 +155,15 @@ class Progressive:
         return coarse and state.levels.last and gain * state.n_samples < 1
 
     def _refine(self, problem: Problem, state: ProgressiveState) -> bool:
-        """Allow fine shapes; False if they gain nothing that counts."""
+        """Allow fine shapes; False if they gain nothing that counts.
+
+        What they gain is mostly worth a new scale: where both are settled at
+        the end anyway, they are at once, which spares a step and a pass.
+        """
         assert state.shapes is not None
         state.shapes.allow_fine = True
         state.gains.clear()
-        return self._refit(problem, state)
+        return self._refit(problem, state, settle=self._thorough(state))
 
     def _settled(self, state: ProgressiveState) -> bool:
         """Whether shapes stay put between finishes, so that a `tol` of any size can be reached."""
@@ -179,7 +183,7 @@ class Progressive:
 
     def _rounding(self, problem: Problem, state: ProgressiveState) -> float:
         """What the loss must fall by for it not to be rounding."""
-        error = state.levels.error(problem)
+        error = 0.0 if state.levels.last else state.levels.error(problem)
         if not error:
             return 0.0
         assert state.statistics is not None
