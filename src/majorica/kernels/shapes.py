@@ -71,7 +71,7 @@ _D1, _D2, _D3, _D4 = (float(knot) for knot in KNOTS)
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def room():
-    """Scratch of :func:`log_partition`, ``(7, nodes)``: the basis at the inner nodes, which no slope changes, is in it."""
+    """Scratch of :func:`log_partition`, ``(7, nodes)``, with the basis at the inner nodes, which no slope changes."""
     work = np.empty((7, INNER + TAIL))
     for m in range(5):
         for a in range(INNER):

@@ -75,6 +75,7 @@ class Progressive:
     fast: float = 0.03  #: and where it is fast
     patient: float = 0.01  #: and where it is slow and a pass costs next to nothing
     cheap: float = 1e-3  #: and where it is fast and a pass costs little, so that every start ends in the same place
+    cheapest: float = 1e-4  #: and where smaller levels were left out as it costs next to nothing
     few: int = FEW_PRODUCTS  #: products of a pass up to which data gets one level only
     first_level_only: bool = False  #: a cheap start for other solvers
 
@@ -147,6 +148,8 @@ class Progressive:
                 return gain < self.patient * floor
             share = self.skipping if state.levels.skipped else self.accuracy
             return gain < max(share * floor, WORTH_IF_SLOW * problem.p)
+        if state.levels.skipped:
+            return gain < self.cheapest * floor
         return gain < (self.cheap if problem.n < SHORT_FROM else self.fast) * floor
 
     def _coarse_done(self, state: ProgressiveState, gain: float) -> bool:
