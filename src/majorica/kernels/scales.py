@@ -17,7 +17,7 @@ from majorica.kernels.shapes import FIT_TOLERANCE, best_shape, scaled_means
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
 INLINED_DIGEST = "74539869970a0fd6"
 #: Longest step, and longest way, of the logarithm of a scale.
-LONGEST_STEP, LONGEST_WAY = 0.05, 0.7
+LONGEST_STEP, LONGEST_WAY = 0.1, 0.75
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
