@@ -21,6 +21,7 @@ INLINED = {
     "kernels/gaps.py": ["kernels/elementwise.py"],
     "kernels/choose.py": ["kernels/gaps.py", "kernels/rounding.py", "kernels/views.py"],
     "kernels/minibatch.py": ["kernels/sweep.py", "kernels/choose.py", "kernels/team.py"],
+    "kernels/newton.py": ["kernels/elementwise.py"],
     "kernels/search.py": ["kernels/elementwise.py", "kernels/newton.py"],
     "kernels/shapes.py": ["kernels/elementwise.py"],
     "kernels/scales.py": ["kernels/elementwise.py", "kernels/shapes.py"],

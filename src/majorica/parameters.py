@@ -120,7 +120,7 @@ def check_number(
     boolean: bool = False,
 ) -> None:
     """Refuse a `value` that is not a number from `low` to `high`; True and False only count as such if `boolean`."""
-    if value is None and optional:
+    if (value is None and optional) or (type(value) is int and low <= value <= high):
         return
     kind = numbers.Integral if integer else numbers.Real
     refused = isinstance(value, bool) and not boolean

@@ -16,7 +16,7 @@ from majorica.densities import Piecewise
 from majorica.densities.piecewise import KNOTS
 from majorica.densities.table import Densities
 from majorica.kernels import compiled, reference, shapes
-from majorica.solvers.rotations import rotate_pairs, square_correlations, suspicious_pairs
+from majorica.solvers.rotations import clipped_squares, rotate_pairs, suspicious_pairs
 from majorica.solvers.shapes import Shapes, basis_means, diagonal_sums
 
 BOX = [(shapes.SLOPE_MIN, shapes.SLOPE_MAX)] * 4 + [(shapes.TAIL_MIN, shapes.SLOPE_MAX)]
@@ -47,7 +47,7 @@ def means_of(y: np.ndarray) -> np.ndarray:
 
 def log_partition(slopes) -> tuple[float, np.ndarray, np.ndarray]:
     mean, covariance = np.empty(5), np.empty((5, 5))
-    return shapes.log_partition(np.array(slopes, float), mean, covariance), mean, covariance
+    return shapes.log_partition(np.array(slopes, float), mean, covariance, shapes.room()), mean, covariance
 
 
 # ------------------------------------------------------------------- log Z
@@ -153,7 +153,7 @@ def test_the_fit_is_the_minimum(source: str, family: str) -> None:
     rng = np.random.default_rng(0)
     for trial in range(4):
         start = np.ones(len(P)) if trial == 0 else rng.uniform(0.1, 8, len(P))
-        k, value, log_z = shapes.fit_slopes(t, P, start, 1e-12)
+        k, value, log_z = shapes.fit_slopes(t, P, start, 1e-12, 1e-12)
         assert value <= wanted + 1e-8
         assert value == pytest.approx(float(k @ t + log_z), abs=1e-12)
         assert log_z == pytest.approx(Piecewise(tuple(k)).log_normaliser, abs=1e-10)
@@ -165,7 +165,7 @@ def test_the_fit_is_the_minimum(source: str, family: str) -> None:
 def test_no_shape_beats_the_fit(source: str) -> None:
     """The loss from its definition, against shapes all over the box and near the fit."""
     y = draw(source)
-    k, value, _ = shapes.fit_slopes(means_of(y), shapes.FREE, np.ones(5), 1e-12)
+    k, value, _ = shapes.fit_slopes(means_of(y), shapes.FREE, np.ones(5), 1e-12, 1e-12)
     rng = np.random.default_rng(1)
     low, high = np.array(BOX).T
     others = np.vstack([rng.uniform(low, high, (50, 5)), np.clip(k + rng.normal(size=(50, 5)) * 0.1, low, high)])
@@ -187,8 +187,8 @@ def test_families_are_nested_and_contain_the_gaussian() -> None:
 @over_sources
 def test_fine_is_at_least_as_good_as_coarse_and_both_as_the_gaussian(source: str) -> None:
     t = means_of(draw(source))
-    _, coarse, _ = shapes.fit_slopes(t, shapes.TIED, np.ones(2), 1e-12)
-    _, fine, _ = shapes.fit_slopes(t, shapes.FREE, np.ones(5), 1e-12)
+    _, coarse, _ = shapes.fit_slopes(t, shapes.TIED, np.ones(2), 1e-12, 1e-12)
+    _, fine, _ = shapes.fit_slopes(t, shapes.FREE, np.ones(5), 1e-12, 1e-12)
     gaussian = t.sum() + 0.5 * np.log(2 * np.pi)
     assert fine <= coarse + 1e-10
     assert coarse <= gaussian + 1e-12
@@ -200,7 +200,7 @@ def test_the_gate() -> None:
         t = means_of(draw(source, 20_000))
         _, value, _, fine = shapes.best_shape(t, np.ones(5), False, True, 20_000.0, 1e-9)
         assert fine is wanted
-        _, coarse, _ = shapes.fit_slopes(t, shapes.TIED, np.ones(2), 1e-12)
+        _, coarse, _ = shapes.fit_slopes(t, shapes.TIED, np.ones(2), 1e-12, 1e-12)
         assert value <= coarse + 1e-9
         assert shapes.best_shape(t, np.ones(5), False, False, 20_000.0, 1e-9)[3] is False
 
@@ -327,7 +327,9 @@ def test_small_kernels_equal_their_twins() -> None:
     assert 10 <= heavy.sum() < 40
     for p, m in ((1, 2), (3, 1000)):
         Y = rng.laplace(size=(p, m))
-        np.testing.assert_allclose(shapes.square_correlations(Y), square_correlations(Y), atol=1e-12)
+        squares = np.empty_like(Y)
+        shapes.clipped_squares(Y, squares)
+        np.testing.assert_allclose(squares, clipped_squares(Y), atol=1e-12)
         np.testing.assert_allclose(shapes.sample_means(Y[0]), shapes.basis(np.abs(Y[0])).mean(axis=1), rtol=1e-12)
 
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from majorica.densities.base import CUSTOM, PIECEWISE, SHAPE_LENGTH, Density
 from majorica.densities.piecewise import KNOTS, Piecewise
+
+
+@cache
+def _piecewise_codes(p: int) -> npt.NDArray[np.int64]:
+    """Kernel codes of `p` piecewise densities; shared, as nobody writes to codes."""
+    return np.full(p, PIECEWISE, np.int64)
 
 
 class Densities:
@@ -41,9 +47,13 @@ class Densities:
     ) -> Densities:
         """Piecewise densities from the numbers kernels read; the arrays are kept, not copied."""
         self = cls.__new__(cls)
-        codes = np.full(len(shapes), PIECEWISE, np.int64)
         self.__dict__.update(
-            codes=codes, shapes=shapes, super_gaussian=super_gaussian, log_normalisers=log_normalisers, compiled=True
+            codes=_piecewise_codes(len(shapes)),
+            shapes=shapes,
+            super_gaussian=super_gaussian,
+            log_normalisers=log_normalisers,
+            compiled=True,
+            adapted=True,
         )
         return self
 
@@ -80,6 +90,11 @@ class Densities:
     def compiled(self) -> bool:
         """Whether compiled kernels know every member's formula."""
         return bool((self.codes != CUSTOM).all())
+
+    @cached_property
+    def adapted(self) -> bool:
+        """Whether all members are of the adaptive family."""
+        return bool((self.codes == PIECEWISE).all())
 
     @cached_property
     def codes(self) -> npt.NDArray[np.int64]:

@@ -102,6 +102,8 @@ def _read_and_run(function: Callable[..., Result], source: Source, block: Block,
 
 def effective_n_jobs(n_jobs: int | None) -> int:
     """How many threads `n_jobs` means: None is the cores this process may use, 1 inside joblib or Dask workers."""
+    if type(n_jobs) is int and n_jobs > 0:  # no need to ask the system
+        return n_jobs
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if n_jobs is None:
         return 1 if inside_worker() else available

@@ -49,7 +49,7 @@ def _centre(X, start, stop, means, out):
             target[k] = source[k] - means[k]
 
 
-@nb.njit(nogil=True, cache=True)
+@nb.njit(nogil=True, cache=True, error_model="numpy")
 def _scatter(X, tile, total, scatter):
     """Sums of deviations from the first tile's mean, and of their products, in float64; returns that mean."""
     b, f = X.shape

@@ -10,12 +10,31 @@ import math
 import numba as nb
 import numpy as np
 
+from majorica.kernels.elementwise import FAST
 
-@nb.njit(nogil=True, cache=True)
-def block_curvature(curvature, power, diagonal, n, floor, upper):
-    """Fill `upper` with the entries of the 2 x 2 blocks, smallest eigenvalues raised to `floor`."""
-    p = upper.shape[0]
+#: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
+INLINED_DIGEST = "3533b0924d398d54"
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def digest(W, n, loss, gradient, curvature, power, diagonal, log_normalisers, floor, relative, upper):
+    """Fill `relative` with the relative gradient and `upper` with the entries of the 2 x 2 blocks of the Hessian.
+
+    The blocks' smallest eigenvalues are raised to `floor`. Returns the loss
+    and the largest entry of the relative gradient. One call instead of ten,
+    and one function, as each takes its time to compile: twins are ``loss_of``,
+    ``relative_gradient_of`` and ``block_curvature`` of :mod:`majorica.solvers.quasinewton`.
+    """
+    p, largest, total = W.shape[0], 0.0, 0.0
+    M = np.empty((p, p))
     for i in range(p):
+        total += loss[i] / n + log_normalisers[i]
+        for j in range(p):
+            M[i, j] = W[i, j]
+            entry = gradient[i, j] / n - (1.0 if i == j else 0.0)
+            relative[i, j] = entry
+            if not abs(entry) <= largest and largest == largest:  # NaN stays
+                largest = abs(entry)
         upper[i, i] = max(diagonal[i] / n + 1, floor)
         for j in range(i):
             a = (curvature[i] / n) * (power[j] / n)
@@ -24,30 +43,26 @@ def block_curvature(curvature, power, diagonal, n, floor, upper):
             lift = max(0.0, floor - smallest)
             upper[i, j] = a + lift
             upper[j, i] = b + lift
+    for a in range(p):  # log abs(det W), by elimination with row exchanges: LAPACK's takes a second to compile
+        top, pivot, size = M[a], a, abs(M[a, a])
+        for r in range(a + 1, p):
+            if abs(M[r, a]) > size:
+                pivot, size = r, abs(M[r, a])
+        total -= np.log(size)
+        if not size > 0:
+            break
+        other = M[pivot]
+        for c in range(a, p):
+            top[c], other[c] = other[c], top[c]
+        for r in range(a + 1, p):
+            row = M[r]
+            factor = row[a] / top[a]
+            for c in range(a + 1, p):
+                row[c] -= factor * top[c]
+    return total, largest
 
 
-@nb.njit(nogil=True, cache=True)
-def digest(W, n, loss, gradient, curvature, power, diagonal, log_normalisers, floor, relative, upper):
-    """Fill `relative` with the relative gradient and `upper` with the blocks; returns the loss and the largest entry.
-
-    One call instead of ten: twins are ``loss_of`` and ``relative_gradient_of``
-    of :mod:`majorica.solvers.quasinewton`.
-    """
-    p = W.shape[0]
-    largest = 0.0
-    for i in range(p):
-        for j in range(p):
-            entry = gradient[i, j] / n
-            if i == j:
-                entry -= 1.0
-            relative[i, j] = entry
-            if not abs(entry) <= largest and largest == largest:  # NaN stays
-                largest = abs(entry)
-    block_curvature(curvature, power, diagonal, n, floor, upper)
-    return loss.sum() / n + log_normalisers.sum() - np.linalg.slogdet(W)[1], largest
-
-
-@nb.njit(nogil=True, cache=True)
+@nb.njit(nogil=True, cache=True, error_model="numpy")
 def block_solve(upper, gradient, out):
     """Fill `out` with the blocks solved for `gradient`."""
     p = upper.shape[0]
@@ -59,40 +74,52 @@ def block_solve(upper, gradient, out):
             out[j, i] = (upper[i, j] * gradient[j, i] - gradient[i, j]) / determinant
 
 
-@nb.njit(nogil=True, cache=True)
-def _inner(a, b):
-    return np.dot(a.ravel(), b.ravel())
-
-
-@nb.njit(nogil=True, cache=True)
+@nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def descent_direction(gradient, upper, steps, changes, count, newest):
     """L-BFGS with the block Hessian inside; returns the direction and the gain the block Hessian promises.
 
     `steps` and `changes` (m, p, p) are ring buffers with `count` pairs, the
-    latest at `newest`.
+    latest at `newest`. Loops are quicker to compile than NumPy's calls, and
+    to run where components are few.
     """
-    length = steps.shape[0]
-    out = np.empty_like(gradient)
+    p, length = gradient.shape[0], steps.shape[0]
+    out, q, weights, gain = np.empty((p, p)), np.empty((p, p)), np.empty((2, count)), 0.0
     block_solve(upper, gradient, out)
-    gain = 0.5 * _inner(gradient, out)
-    if count == 0:
-        return -out, gain
-    q = gradient.copy()
-    rho = np.empty(count)
-    weight = np.empty(count)
-    for r in range(count):
+    for i in range(p):
+        for j in range(p):
+            q[i, j] = -gradient[i, j]
+            gain += 0.5 * gradient[i, j] * out[i, j]
+    for r in range(count):  # the latest first
         at = (newest - r) % length
-        rho[r] = 1 / _inner(steps[at], changes[at])
-        weight[r] = rho[r] * _inner(steps[at], q)
-        q -= weight[r] * changes[at]
+        along, curvature = 0.0, 0.0
+        for i in range(p):
+            step, change, row = steps[at, i], changes[at, i], q[i]
+            for j in range(p):
+                along += step[j] * row[j]
+                curvature += step[j] * change[j]
+        weight = along / curvature
+        weights[0, r], weights[1, r] = weight, 1 / curvature
+        for i in range(p):
+            change, row = changes[at, i], q[i]
+            for j in range(p):
+                row[j] -= weight * change[j]
     block_solve(upper, q, out)
     for r in range(count - 1, -1, -1):
         at = (newest - r) % length
-        out += (weight[r] - rho[r] * _inner(changes[at], out)) * steps[at]
-    return -out, gain
+        along = 0.0
+        for i in range(p):
+            change, row = changes[at, i], out[i]
+            for j in range(p):
+                along += change[j] * row[j]
+        weight = weights[0, r] - weights[1, r] * along
+        for i in range(p):
+            step, row = steps[at, i], out[i]
+            for j in range(p):
+                row[j] += weight * step[j]
+    return out, gain
 
 
-@nb.njit(nogil=True, cache=True)
+@nb.njit(nogil=True, cache=True, error_model="numpy")
 def spectral_norm(E, iterations):
     """A lower estimate of the largest singular value, by power iteration from the largest column."""
     p = E.shape[0]
@@ -104,14 +131,24 @@ def spectral_norm(E, iterations):
         if size > best:
             best, at = size, j
     norm = math.sqrt(best)
-    v = np.zeros(p)
+    v, after = np.zeros(p), np.empty(p)
     v[at] = 1.0
     for _ in range(iterations):
-        u = np.dot(E, v)
-        v = np.dot(E.T, u)
-        size = math.sqrt(np.dot(v, v))
+        for j in range(p):
+            after[j] = 0.0
+        for i in range(p):  # E^T E v, a row of E at a time
+            row, u = E[i], 0.0
+            for j in range(p):
+                u += row[j] * v[j]
+            for j in range(p):
+                after[j] += u * row[j]
+        size = 0.0
+        for j in range(p):
+            size += after[j] * after[j]
+        size = math.sqrt(size)
         if not size > 0:
             break
         norm = max(norm, math.sqrt(size))
-        v /= size
+        for j in range(p):
+            v[j] = after[j] / size
     return norm

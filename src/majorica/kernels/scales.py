@@ -15,40 +15,40 @@ import numpy as np
 from majorica.kernels.shapes import FIT_TOLERANCE, best_shape, scaled_means
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "068000c56597ab85"
+INLINED_DIGEST = "74539869970a0fd6"
 #: Longest step, and longest way, of the logarithm of a scale.
-LONGEST_STEP, LONGEST_WAY = 0.05, 0.7
+LONGEST_STEP, LONGEST_WAY = 0.1, 0.75
 
 
-@nb.njit(nogil=True, cache=True)
+@nb.njit(nogil=True, cache=True, error_model="numpy")
 def settle_scale(y, slopes, fine, allow_fine, curvature, enough):
     """Walk downhill along the scale of the source `y`, its best shape at every point, until less than `enough` is left.
 
     `curvature` is the second derivative of its loss in the logarithm of the
-    scale at its present shape, which sets the first step. Returns the scale,
-    slopes, log normaliser, whether they are fine ones, and the loss.
+    scale at its present shape, which sets the first step; without end
+    `enough`, the scale stays. Returns the scale, slopes, log normaliser,
+    whether they are fine ones, and the loss.
     """
     n = float(y.size)
-    tolerance = FIT_TOLERANCE / n
-    t, c = np.empty(5), np.empty(5)
-    scaled_means(y, 1.0, t, c)
-    k, loss, log_z, is_fine = best_shape(t, slopes, fine, allow_fine, n, tolerance)
-    at, slope = 0.0, np.dot(k, c) - 1.0
-    step = -slope / curvature
-    for _ in range(40):
-        step = min(max(step, -LONGEST_STEP), LONGEST_STEP)
-        if abs(slope * step) < enough or abs(at + step) > LONGEST_WAY:
-            break
+    t, c, k = np.empty(5), np.empty(5), slopes
+    at, step, loss, slope, log_z, is_fine = 0.0, 0.0, np.inf, 0.0, 0.0, fine
+    for point in range(41):
         scaled_means(y, math.exp(at + step), t, c)
-        k_new, loss_new, log_z_new, fine_new = best_shape(t, k, is_fine, allow_fine, n, tolerance)
+        k_new, loss_new, log_z_new, fine_new = best_shape(t, k, is_fine, allow_fine, n, FIT_TOLERANCE / n)
         loss_new -= at + step
-        slope_new = np.dot(k_new, c) - 1.0
+        slope_new = -1.0
+        for m in range(5):
+            slope_new += k_new[m] * c[m]
         change = slope_new - slope
         secant = -slope_new * step / change if change * step > 0 else 4 * step
-        if loss_new < loss:
+        if point == 0 or loss_new < loss:
+            longest = 4 * abs(step)
             at, loss, k, log_z, is_fine, slope = at + step, loss_new, k_new, log_z_new, fine_new, slope_new
-            step = min(max(secant, -4 * abs(step)), 4 * abs(step))
+            step = min(max(secant, -longest), longest) if point > 0 else -slope / curvature
         else:  # the minimum is nearer
             back = secant + step
             step = back if 0.1 < back / step < 0.5 else 0.3 * step
+        step = min(max(step, -LONGEST_STEP), LONGEST_STEP)
+        if abs(slope * step) < enough or abs(at + step) > LONGEST_WAY:
+            break
     return math.exp(at), k, log_z, is_fine, loss

@@ -10,139 +10,137 @@ import numba as nb
 import numpy as np
 
 from majorica.densities.base import PIECEWISE
-from majorica.kernels.elementwise import FAST, piecewise_row, statistics_row
+from majorica.kernels.elementwise import piecewise_row, statistics_row
 from majorica.kernels.newton import digest, spectral_norm
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "3b6120dea418c73e"
+INLINED_DIGEST = "7e141108f0a24abd"
 #: Up to this many components a loop over rows is faster than a call of BLAS.
 FEW = 6
 
 
-@nb.njit(nogil=True, cache=True, fastmath=FAST)
-def _unmix(W, Z, start, Y):
-    """Fill `Y` (p, m) with ``W Z`` for the samples from `start` on; few components."""
-    m = Y.shape[1]
-    for i in range(Y.shape[0]):
-        row, first, w = Y[i], Z[0, start : start + m], W[i, 0]
-        for t in range(m):
-            row[t] = w * first[t]
-        for j in range(1, Z.shape[0]):
-            other, w = Z[j, start : start + m], W[i, j]
-            for t in range(m):
-                row[t] += w * other[t]
+def _make(adaptive):
+    """The search for densities of the adaptive family alone, or of any: formulas nobody asks for are not compiled."""
 
+    @nb.njit(nogil=True, cache=True, error_model="numpy")
+    def search(
+        Z,
+        origin,
+        direction,
+        before,
+        longest,
+        known,
+        below,
+        tries,
+        floor,
+        steps,
+        changes,
+        count,
+        newest,
+        codes,
+        shapes,
+        log_normalisers,
+        tile,
+        work,
+        squares,
+        sums,
+    ):
+        """Shorten the step from `origin` along `direction` until the loss is under `below`, `tries` times at most.
 
-@nb.njit(nogil=True, cache=True, inline="always")
-def _evaluate(Z, W, codes, shapes, log_normalisers, floor, tile, work, sums, ramps, reaches, gradient, relative, upper):
-    """Sums over all samples as ``_statistics`` of the compiled kernels makes them, and what ``digest`` says of them."""
-    p, n = Z.shape
-    product = np.empty((p, p))
-    sums[:] = 0.0
-    ramps[:] = 0.0
-    reaches[:] = 0.0
-    gradient[:] = 0.0
-    for start in range(0, n, tile):
-        m = min(tile, n - start)
-        Y = work[: m * p].reshape(p, m)
-        score = work[m * p : 2 * m * p].reshape(p, m)
-        if p <= FEW:
-            _unmix(W, Z, start, Y)
-        else:
+        `before` is the relative gradient at `origin` and `known` the loss there;
+        the first step is at most `longest` in spectral norm. A step that is taken
+        goes to the memory of pairs, as ``Memory.add`` puts it there, unless
+        `newest` is below -1. With no `tries` evaluates at `origin`.
+
+        Returns the evaluations made, whether the loss of the last one is low
+        enough, that loss, the largest entry of the relative gradient, and `count`
+        and `newest` of the memory. The last evaluation fills `squares` (4, p, p)
+        with W, sums of the gradient, relative gradient and block Hessian, and
+        `sums` (12 p,) with the sums of loss, curvature, power and diagonal, p
+        each, and of ramps and reaches, 4 p each.
+        """
+        p, n = Z.shape
+        made, found, loss, largest, length, slope = 0, False, np.inf, np.inf, 0.0, 0.0
+        W, gradient, relative, upper = squares[0], squares[1], squares[2], squares[3]
+        move, product = np.empty((p, p)), np.empty((p, p))
+        if tries > 0:
             for i in range(p):
-                source, target = Z[i, start : start + m], score[i]
-                for t in range(m):
-                    target[t] = source[t]
-            np.dot(W, score, Y)
-        for i in range(p):
-            if codes[i] == PIECEWISE:
-                row = piecewise_row(Y[i], score[i], shapes[i], ramps[i], reaches[i])
-            else:
-                row = statistics_row(Y[i], score[i], codes[i], shapes[i])
-            sums[0, i] += row[0]
-            sums[1, i] += row[1]
-            sums[2, i] += row[2]
-            sums[3, i] += row[3]
-        np.dot(score, Y.T, product)
-        gradient += product
-    return digest(W, n, sums[0], gradient, sums[1], sums[2], sums[3], log_normalisers, floor, relative, upper)
+                for j in range(p):
+                    slope += direction[i, j] * before[i, j]
+            if not slope < 0:
+                return made, found, loss, largest, count, newest
+            length = min(1.0, longest / spectral_norm(direction, 4))
+        np.dot(direction, origin, move)
+        while made < max(tries, 1) and not found:
+            for i in range(p):
+                for j in range(p):
+                    W[i, j] = origin[i, j] + length * move[i, j] if tries > 0 else origin[i, j]
+                    gradient[i, j] = 0.0
+            for i in range(sums.size):
+                sums[i] = 0.0
+            for start in range(0, n, tile):
+                m = min(tile, n - start)
+                Y = work[: m * p].reshape(p, m)
+                score = work[m * p : 2 * m * p].reshape(p, m)
+                for i in range(p):
+                    if p > FEW:  # the samples side by side for BLAS
+                        source, target = Z[i, start : start + m], score[i]
+                        for t in range(m):
+                            target[t] = source[t]
+                        continue
+                    row, source, w = Y[i], Z[0, start : start + m], W[i, 0]
+                    for t in range(m):
+                        row[t] = w * source[t]
+                    for j in range(1, p):
+                        source, w = Z[j, start : start + m], W[i, j]
+                        for t in range(m):
+                            row[t] += w * source[t]
+                if p > FEW:
+                    np.dot(W, score, Y)
+                for i in range(p):
+                    if adaptive or codes[i] == PIECEWISE:
+                        at = 4 * p + 4 * i
+                        ramps, reaches = sums[at : at + 4], sums[at + 4 * p : at + 4 * p + 4]
+                        found_here = piecewise_row(Y[i], score[i], shapes[i], ramps, reaches)
+                    else:
+                        found_here = statistics_row(Y[i], score[i], codes[i], shapes[i])
+                    sums[i] += found_here[0]
+                    sums[p + i] += found_here[1]
+                    sums[2 * p + i] += found_here[2]
+                    sums[3 * p + i] += found_here[3]
+                np.dot(score, Y.T, product)
+                for i in range(p):
+                    for j in range(p):
+                        gradient[i, j] += product[i, j]
+            losses, curvature, power, diagonal = sums[:p], sums[p : 2 * p], sums[2 * p : 3 * p], sums[3 * p : 4 * p]
+            loss, largest = digest(
+                W, n, losses, gradient, curvature, power, diagonal, log_normalisers, floor, relative, upper
+            )
+            made += 1
+            found = loss < below
+            if not found:
+                rise, best = loss - known - length * slope, 0.5 * length
+                if np.isfinite(rise) and rise > 0:
+                    best = -slope * length * length / (2 * rise)
+                length = min(max(best, 0.1 * length), 0.5 * length)
+        if found and newest >= -1:
+            bend, size = 0.0, 0.0
+            for i in range(p):
+                for j in range(p):
+                    step = length * direction[i, j]
+                    bend += step * (relative[i, j] - before[i, j])
+                    size += step * step
+            if bend > 1e-2 * floor * size:
+                newest = (newest + 1) % steps.shape[0]
+                count = min(count + 1, steps.shape[0])
+                for i in range(p):
+                    for j in range(p):
+                        steps[newest, i, j] = length * direction[i, j]
+                        changes[newest, i, j] = relative[i, j] - before[i, j]
+        return made, found, loss, largest, count, newest
+
+    return search
 
 
-@nb.njit(nogil=True, cache=True)
-def search(
-    Z,
-    origin,
-    direction,
-    before,
-    longest,
-    known,
-    below,
-    tries,
-    floor,
-    steps,
-    changes,
-    count,
-    newest,
-    codes,
-    shapes,
-    log_normalisers,
-    tile,
-    work,
-    W,
-    sums,
-    ramps,
-    reaches,
-    gradient,
-    relative,
-    upper,
-):
-    """Shorten the step from `origin` along `direction` until the loss is under `below`, `tries` times at most.
-
-    `before` is the relative gradient at `origin` and `known` the loss there;
-    the first step is at most `longest` in spectral norm. A step that is taken
-    goes to the memory of pairs, as ``Memory.add`` puts it there, unless
-    `newest` is below -1. With no `tries` evaluates at `origin`.
-
-    Returns the evaluations made, whether the loss of the last one is low
-    enough, that loss, the largest entry of the relative gradient, and `count`
-    and `newest` of the memory. `W` (p, p), the statistics and the derivatives
-    are those of the last evaluation; `sums` (4, p) are loss, curvature, power
-    and diagonal.
-    """
-    made, found, loss, largest = 0, False, np.inf, np.inf
-    length, slope, move = 0.0, 0.0, origin
-    if tries > 0:
-        slope = np.dot(direction.ravel(), before.ravel())
-        if not slope < 0:
-            return made, found, loss, largest, count, newest
-        length = min(1.0, longest / spectral_norm(direction, 4))
-        move = np.dot(direction, origin)
-    while made < max(tries, 1) and not found:
-        for i in range(W.shape[0]):
-            for j in range(W.shape[1]):
-                W[i, j] = origin[i, j] + length * move[i, j] if tries > 0 else origin[i, j]
-        loss, largest = _evaluate(
-            Z, W, codes, shapes, log_normalisers, floor, tile, work, sums, ramps, reaches, gradient, relative, upper
-        )
-        made += 1
-        found = loss < below
-        if not found:
-            rise, best = loss - known - length * slope, 0.5 * length
-            if np.isfinite(rise) and rise > 0:
-                best = -slope * length * length / (2 * rise)
-            length = min(max(best, 0.1 * length), 0.5 * length)
-    if found and newest >= -1:
-        curvature, size = 0.0, 0.0
-        for i in range(W.shape[0]):
-            for j in range(W.shape[1]):
-                step = length * direction[i, j]
-                curvature += step * (relative[i, j] - before[i, j])
-                size += step * step
-        if curvature > 1e-2 * floor * size:
-            newest = (newest + 1) % steps.shape[0]
-            count = min(count + 1, steps.shape[0])
-            for i in range(W.shape[0]):
-                for j in range(W.shape[1]):
-                    steps[newest, i, j] = length * direction[i, j]
-                    changes[newest, i, j] = relative[i, j] - before[i, j]
-    return made, found, loss, largest, count, newest
+#: For densities that adapt, all :class:`Piecewise`, and for any built-in densities.
+search_adaptive, search_any = _make(True), _make(False)

@@ -57,6 +57,7 @@ _INNER, _INNER_LOG_WEIGHTS = _inner_quadrature()
 _INNER_BASIS = np.ascontiguousarray(basis(_INNER))
 _TAIL_NODES, _TAIL_WEIGHTS = np.polynomial.legendre.leggauss(64)
 _TAIL_LOG_WEIGHTS = np.log(_TAIL_WEIGHTS)
+INNER, TAIL = len(_INNER), len(_TAIL_NODES)
 TIED = np.ascontiguousarray(_tied())
 FREE = np.eye(5)
 #: Coarse shapes (centre, tail) to start a fit from, with their slopes and log normalisers.
@@ -68,19 +69,21 @@ _START_LOG_Z = np.array([Piecewise(tuple(float(k) for k in slopes)).log_normalis
 _D1, _D2, _D3, _D4 = (float(knot) for knot in KNOTS)
 
 
-@nb.njit(nogil=True, cache=True, fastmath=FAST)
-def log_partition(k, mean, covariance):
-    """``log Z`` of slopes `k`; fills the model's mean and covariance of the basis."""
-    inner, tail = _INNER.size, _TAIL_NODES.size
-    total = inner + tail
-    B, e, work = np.empty((5, total)), np.empty(total), np.empty(total)
-    b0, b1, b2, b3, b4 = B[0], B[1], B[2], B[3], B[4]
-    k0, k1, k2, k3, k4 = k[0], k[1], k[2], k[3], k[4]
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def room():
+    """Scratch of :func:`log_partition`, ``(7, nodes)``, with the basis at the inner nodes, which no slope changes."""
+    work = np.empty((7, INNER + TAIL))
     for m in range(5):
-        for a in range(inner):
-            B[m, a] = _INNER_BASIS[m, a]
-    for a in range(inner):
-        e[a] = _INNER_LOG_WEIGHTS[a]
+        for a in range(INNER):
+            work[m, a] = _INNER_BASIS[m, a]
+    return work
+
+
+@nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+def log_partition(k, mean, covariance, work):
+    """``log Z`` of slopes `k`; fills the model's mean and covariance of the basis. `work` is that of :func:`room`."""
+    b0, b1, b2, b3, b4, e, scratch = work[0], work[1], work[2], work[3], work[4], work[5], work[6]
+    k0, k1, k2, k3, k4 = k[0], k[1], k[2], k[3], k[4]
     score = k0 * _D1 + k1 * (_D2 - _D1) + k2 * (_D3 - _D2) + k3 * (_D4 - _D3)
     if score >= 0:  # the tail falls from the last knot on: cut it 40 nats below
         low, high = 0.0, 80.0 / (score + math.sqrt(score * score + 80.0 * k4))
@@ -88,58 +91,82 @@ def log_partition(k, mean, covariance):
         width = 9.0 / math.sqrt(k4)
         low, high = max(0.0, -score / k4 - width), -score / k4 + width
     log_width = math.log(high - low)
-    for a in range(tail):
+    for a in range(INNER):
+        e[a] = _INNER_LOG_WEIGHTS[a]
+    for a in range(TAIL):
         s = low + 0.5 * (high - low) * (_TAIL_NODES[a] + 1)
         size = _D4 + s
         r0, r1, r2, r3, r4 = size * size, (size - _D1) ** 2, (size - _D2) ** 2, (size - _D3) ** 2, s * s
-        at = inner + a
+        at = INNER + a
         b0[at], b1[at], b2[at], b3[at] = 0.5 * (r0 - r1), 0.5 * (r1 - r2), 0.5 * (r2 - r3), 0.5 * (r3 - r4)
         b4[at] = 0.5 * r4
         e[at] = log_width + _TAIL_LOG_WEIGHTS[a]
     top = -np.inf
-    for a in range(total):
+    for a in range(INNER + TAIL):
         e[a] -= k0 * b0[a] + k1 * b1[a] + k2 * b2[a] + k3 * b3[a] + k4 * b4[a]
         top = max(top, e[a])
-    exponentials(e, top, work)
+    exponentials(e, top, scratch)
     z, m0, m1, m2, m3, m4 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for a in range(total):
+    for a in range(INNER + TAIL):
         z += e[a]
         m0 += e[a] * b0[a]
         m1 += e[a] * b1[a]
         m2 += e[a] * b2[a]
         m3 += e[a] * b3[a]
         m4 += e[a] * b4[a]
-    mean[0], mean[1], mean[2], mean[3], mean[4] = m0 / z, m1 / z, m2 / z, m3 / z, m4 / z
-    for m in range(5):
-        for a in range(total):
-            B[m, a] -= mean[m]
+    m0, m1, m2, m3, m4 = m0 / z, m1 / z, m2 / z, m3 / z, m4 / z
+    mean[0], mean[1], mean[2], mean[3], mean[4] = m0, m1, m2, m3, m4
     for m in range(5):  # a row of the covariance in one go
         c0, c1, c2, c3, c4 = 0.0, 0.0, 0.0, 0.0, 0.0
-        row = B[m]
-        for a in range(total):
-            weighted = e[a] * row[a]
-            c0 += weighted * b0[a]
-            c1 += weighted * b1[a]
-            c2 += weighted * b2[a]
-            c3 += weighted * b3[a]
-            c4 += weighted * b4[a]
+        row, centre = work[m], mean[m]
+        for a in range(INNER + TAIL):
+            weighted = e[a] * (row[a] - centre)
+            c0 += weighted * (b0[a] - m0)
+            c1 += weighted * (b1[a] - m1)
+            c2 += weighted * (b2[a] - m2)
+            c3 += weighted * (b3[a] - m3)
+            c4 += weighted * (b4[a] - m4)
         full = covariance[m]
         full[0], full[1], full[2], full[3], full[4] = c0 / z, c1 / z, c2 / z, c3 / z, c4 / z
     return top + math.log(z)
 
 
-@nb.njit(nogil=True, cache=True)
-def _solve(A, b, x):
-    """Fill `x` with the solution of ``A x = b`` by elimination with row exchanges; for a few unknowns.
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def _derivatives(t, P, mean, covariance, x, g, H):
+    """Fill gradient and Hessian in x; coordinates that push against their bound are taken out."""
+    size = x.size
+    for m in range(size):
+        g[m] = 0.0
+        for a in range(5):
+            g[m] += P[m, a] * (t[a] - mean[a])
+        for o in range(size):
+            H[m, o] = 0.0
+            for a in range(5):
+                for c in range(5):
+                    H[m, o] += P[m, a] * covariance[a, c] * P[o, c]
+    for m in range(size):
+        low = SLOPE_MIN if m < size - 1 else TAIL_MIN
+        H[m, m] = H[m, m] * (1 + 1e-10) + 1e-14
+        if (x[m] <= low and g[m] > 0) or (x[m] >= SLOPE_MAX and g[m] < 0):
+            for o in range(size):
+                H[m, o] = 0.0
+                H[o, m] = 0.0
+            H[m, m] = 1.0
+            g[m] = 0.0
 
-    LAPACK's is as good, but takes seconds to compile.
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def _solve(H, added, g, held, step, M):
+    """Fill `step` with the solution of ``(H + added I) step = -g``, but coordinates that are `held` stay as they are.
+
+    Elimination with row exchanges in `M`. LAPACK's is as good, but takes seconds to compile.
     """
-    size = b.size
-    M = np.empty((size, size + 1))
+    size = step.size
     for a in range(size):
         for c in range(size):
-            M[a, c] = A[a, c]
-        M[a, size] = b[a]
+            M[a, c] = 0.0 if held[a] > 0 else H[a, c]
+        M[a, a] = 1.0 if held[a] > 0 else H[a, a] + added
+        M[a, size] = step[a] if held[a] > 0 else -g[a]
     for a in range(size):
         pivot = a
         for r in range(a + 1, size):
@@ -154,225 +181,157 @@ def _solve(A, b, x):
     for a in range(size - 1, -1, -1):
         total = M[a, size]
         for c in range(a + 1, size):
-            total -= M[a, c] * x[c]
-        x[a] = total / M[a, a]
+            total -= M[a, c] * step[c]
+        step[a] = total / M[a, a]
 
 
-@nb.njit(nogil=True, cache=True)
-def _stay_inside(H, g, x, low, high, step):
-    """Where a Newton step leaves the box, end it on the face and solve again for the rest; `step` in place."""
-    size = x.size
-    held = np.zeros(size, np.bool_)
-    for _ in range(size):
-        found = False
-        for m in range(size):
-            if not held[m] and not low[m] <= x[m] + step[m] <= high[m]:
-                step[m] = (low[m] if x[m] + step[m] < low[m] else high[m]) - x[m]
-                held[m] = found = True
-        if not found:
-            return
-        A, rhs = H.copy(), np.empty(size)
-        for m in range(size):
-            rhs[m] = -g[m]
-            if held[m]:
-                for o in range(size):
-                    A[m, o] = 0.0
-                A[m, m] = 1.0
-                rhs[m] = step[m]
-        _solve(A, rhs, step)
-
-
-@nb.njit(nogil=True, cache=True)
-def _evaluate(t, P, x, k, mean, covariance):
-    """Loss and log normaliser of the slopes ``x @ P``, which fill `k`; their basis means and covariance as well."""
-    for a in range(5):
-        k[a] = 0.0
-        for m in range(x.size):
-            k[a] += x[m] * P[m, a]
-    log_z = log_partition(k, mean, covariance)
-    value = log_z
-    for a in range(5):
-        value += k[a] * t[a]
-    return value, log_z
-
-
-@nb.njit(nogil=True, cache=True)
-def _derivatives(t, P, mean, covariance, x, low, high, g, H):
-    """Fill gradient and Hessian in x; coordinates that push against their bound are taken out."""
-    size = x.size
-    for m in range(size):
-        g[m] = 0.0
-        for a in range(5):
-            g[m] += P[m, a] * (t[a] - mean[a])
-        for o in range(size):
-            H[m, o] = 0.0
-            for a in range(5):
-                for c in range(5):
-                    H[m, o] += P[m, a] * covariance[a, c] * P[o, c]
-    for m in range(size):
-        H[m, m] = H[m, m] * (1 + 1e-10) + 1e-14
-        if (x[m] <= low[m] and g[m] > 0) or (x[m] >= high[m] and g[m] < 0):
-            for o in range(size):
-                H[m, o] = 0.0
-                H[o, m] = 0.0
-            H[m, m] = 1.0
-            g[m] = 0.0
-
-
-@nb.njit(nogil=True, cache=True)
-def _largest(x):
-    """Largest absolute value."""
-    largest = 0.0
-    for m in range(x.size):
-        largest = max(largest, abs(x[m]))
-    return largest
-
-
-@nb.njit(nogil=True, cache=True)
-def fit_slopes(t, P, x, tolerance):
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def fit_slopes(t, P, x, tolerance, worth):
     """Minimise ``k . t + log Z(k)`` over ``k = x @ P``, x in its box, by damped projected Newton from `x` (in place).
 
-    Returns the slopes, their loss and their log normaliser.
+    Does not set out if the first step promises less than `worth`. Returns
+    the slopes, their loss and their log normaliser. Whatever is costly to
+    compile is written once: the loop comes back to it.
     """
-    size = P.shape[0]
-    mean, covariance = np.empty(5), np.empty((5, 5))
-    low, high = np.full(size, SLOPE_MIN), np.full(size, SLOPE_MAX)
-    low[size - 1] = TAIL_MIN
+    size, width = x.size, SLOPE_MAX - SLOPE_MIN
+    work, small, covariance, H, M = room(), np.empty((7, 5)), np.empty((5, 5)), np.empty((5, 5)), np.empty((5, 6))
+    mean, k, k_trial = small[0], small[1], small[2]
+    trial, g, step, held = small[3, :size], small[4, :size], small[5, :size], small[6, :size]
+    value, log_z, slope, damping, least = np.inf, 0.0, 0.0, 0.0, 0.0
+    rounds, tries = 0, 0
     for m in range(size):
-        x[m] = min(max(x[m], low[m]), high[m])
-    k, k_trial, trial = np.empty(5), np.empty(5), np.empty(size)
-    g, H = np.empty(size), np.empty((size, size))
-    value, log_z = _evaluate(t, P, x, k, mean, covariance)
-    damping, width, step = 0.0, SLOPE_MAX - SLOPE_MIN, np.empty(size)
-    for _ in range(200):
-        _derivatives(t, P, mean, covariance, x, low, high, g, H)
-        _solve(H, g, step)
-        promise = 0.0
-        for m in range(size):
-            step[m] = -step[m]
-            promise -= g[m] * step[m]
-        if not promise > tolerance:
-            break
-        _stay_inside(H, g, x, low, high, step)
-        # where the model has no mass H is singular: damp, towards a short step down the gradient
-        least, moved = 1e-3 * _largest(g) / width, False
-        for _ in range(60):
-            if damping > 0:
-                for m in range(size):
-                    H[m, m] += damping
-                _solve(H, g, step)
-                for m in range(size):
-                    H[m, m] -= damping
-                    step[m] = -step[m]
-            length, slope = min(1.0, width / _largest(step)), 0.0
-            for m in range(size):
-                trial[m] = min(max(x[m] + length * step[m], low[m]), high[m])
-                slope += g[m] * (trial[m] - x[m])
-            value_trial, log_z_trial = _evaluate(t, P, trial, k_trial, mean, covariance)
-            if value_trial < value and value_trial <= value + 1e-4 * min(slope, 0.0):
-                moved = True
-                break
-            damping = max(4 * damping, least)
-        if not moved:
-            break
-        damping = 0.25 * damping if damping > least else 0.0
-        for m in range(size):
-            x[m] = trial[m]
+        trial[m] = min(max(x[m], SLOPE_MIN if m < size - 1 else TAIL_MIN), SLOPE_MAX)
+    while tries < 60:
         for a in range(5):
-            k[a] = k_trial[a]
-        log_z, value = log_z_trial, value_trial
+            k_trial[a] = 0.0
+            for m in range(size):
+                k_trial[a] += trial[m] * P[m, a]
+        log_z_trial = log_partition(k_trial, mean, covariance, work)
+        value_trial = log_z_trial
+        for a in range(5):
+            value_trial += k_trial[a] * t[a]
+        fresh = rounds == 0 or (value_trial < value and value_trial <= value + 1e-4 * min(slope, 0.0))
+        if fresh:
+            damping = 0.25 * damping if damping > least else 0.0
+            for m in range(size):
+                x[m] = trial[m]
+            for a in range(5):
+                k[a] = k_trial[a]
+            log_z, value = log_z_trial, value_trial
+            rounds, tries = rounds + 1, 0
+            if rounds > 200:
+                break
+            _derivatives(t, P, mean, covariance, x, g, H)
+            largest = 0.0
+            for m in range(size):
+                largest = max(largest, abs(g[m]))
+            least = 1e-3 * largest / width
+        else:  # where the model has no mass H is singular: damp, towards a short step down the gradient
+            tries += 1
+            damping = max(4 * damping, least)
+        for m in range(size):
+            held[m] = 0.0
+        added, promise = 0.0 if fresh else damping, np.inf
+        while True:
+            _solve(H, added, g, held, step, M)
+            again = False
+            if fresh:
+                fresh, promise = False, 0.0
+                for m in range(size):
+                    promise -= g[m] * step[m]
+                again = damping > 0
+                added = damping
+            if added == 0:  # a step that leaves the box ends on its face, and the rest is solved again
+                for m in range(size):
+                    low = SLOPE_MIN if m < size - 1 else TAIL_MIN
+                    if held[m] == 0 and not low <= x[m] + step[m] <= SLOPE_MAX:
+                        step[m] = (low if x[m] + step[m] < low else SLOPE_MAX) - x[m]
+                        held[m] = 1.0
+                        again = True
+            if not again:
+                break
+        if not promise > (worth if rounds == 1 and tries == 0 else tolerance):
+            break
+        largest, slope = 0.0, 0.0
+        for m in range(size):
+            largest = max(largest, abs(step[m]))
+        length = min(1.0, width / largest)
+        for m in range(size):
+            low = SLOPE_MIN if m < size - 1 else TAIL_MIN
+            trial[m] = min(max(x[m] + length * step[m], low), SLOPE_MAX)
+            slope += g[m] * (trial[m] - x[m])
     return k, value, log_z
 
 
-@nb.njit(nogil=True, cache=True)
-def promised_gain(t, k):
-    """What one Newton step over all five slopes from `k` promises."""
-    mean, covariance = np.empty(5), np.empty((5, 5))
-    log_partition(k, mean, covariance)
-    for m in range(5):
-        covariance[m, m] = covariance[m, m] * (1 + 1e-10) + 1e-14
-    g, step = np.empty(5), np.empty(5)
-    for m in range(5):
-        g[m] = t[m] - mean[m]
-    _solve(covariance, g, step)
-    gain = 0.0
-    for m in range(5):
-        gain += 0.5 * g[m] * step[m]
-    return gain
-
-
-@nb.njit(nogil=True, cache=True)
+@nb.njit(nogil=True, cache=True, error_model="numpy")
 def best_shape(t, slopes, fine, allow_fine, n, tolerance):
     """Best slopes of one source with basis means `t`, from its present `slopes`; coarse unless `fine` pays.
 
     Returns slopes, loss, log normaliser and whether they are fine ones.
     """
-    if fine:
-        k, value, log_z = fit_slopes(t, FREE, slopes.copy(), tolerance)
-        return k, value, log_z, True
-    start = np.array([slopes[0], slopes[4]])
-    if abs(start[0] - start[1]) < 0.2:  # near the Gaussian: the best of a few shapes is nearer
-        best = 0.5 * math.log(2 * math.pi) + (t[0] + t[1] + t[2] + t[3] + t[4])
-        for a in range(_START_LOG_Z.size):
-            value = _START_LOG_Z[a]
-            for m in range(5):
-                value += _START_SLOPES[a, m] * t[m]
-            if value < best:
-                best = value
-                start[0], start[1] = _STARTS[a, 0], _STARTS[a, 1]
-    k, value, log_z = fit_slopes(t, TIED, start, tolerance)
+    x = np.empty(5)
+    for m in range(5):
+        x[m] = slopes[m]
+    if not fine:
+        x[1] = slopes[4]
+        if abs(x[0] - x[1]) < 0.2:  # near the Gaussian: the best of a few shapes is nearer
+            best = 0.5 * math.log(2 * math.pi) + (t[0] + t[1] + t[2] + t[3] + t[4])
+            for a in range(_START_LOG_Z.size):
+                value = _START_LOG_Z[a]
+                for m in range(5):
+                    value += _START_SLOPES[a, m] * t[m]
+                if value < best:
+                    best = value
+                    x[0], x[1] = _STARTS[a, 0], _STARTS[a, 1]
     gate = GATE * math.log(n) * 3 / n
-    if allow_fine and promised_gain(t, k) > 0.5 * gate:
-        k_fine, value_fine, log_z_fine = fit_slopes(t, FREE, k.copy(), tolerance)
-        if value_fine < value - gate:
-            return k_fine, value_fine, log_z_fine, True
-    return k, value, log_z, False
+    k, loss, log_z, is_fine = x, np.inf, 0.0, fine
+    for stage in range(2):  # the coarse family, then the fine one
+        if stage == 0:
+            P, start, worth = FREE if fine else TIED, x[:5] if fine else x[:2], tolerance
+        else:
+            P, start, worth = FREE, x[:5], gate
+            for m in range(5):
+                x[m] = k[m]
+        k_new, value, log_z_new = fit_slopes(t, P, start, tolerance, worth)
+        if stage == 0 or value < loss - gate:
+            k, loss, log_z, is_fine = k_new, value, log_z_new, fine or stage == 1
+        if fine or not allow_fine:
+            break
+    return k, loss, log_z, is_fine
 
 
-@nb.njit(nogil=True, cache=True, inline="always")
-def refit(T, slopes, log_normalisers, fine, allow_fine, n, least):
-    """Refit every source from its basis means `T` (p, 5), in place; each changes only if it gains more than `least`.
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def refit_sums(n, power, ramps, reaches, slopes, log_normalisers, fine, allow_fine, least, loss, gradient):
+    """Refit every source from a pass's sums, in place; each changes only if it gains more than `least`.
 
-    Returns the gain of each source in nats.
+    Brings the sums `loss` and the diagonal of `gradient` to the new shapes.
+    Scores are linear in the slopes, so the sums of ``(abs(y) - knot)_+`` and
+    of half its square say what both are at any shape. Twin: ``basis_means``
+    and ``diagonal_sums`` of :mod:`majorica.solvers.shapes`. Returns the gain
+    of each source in nats.
     """
-    p = T.shape[0]
-    gains = np.zeros(p)
+    p = power.size
+    gains, t = np.zeros(p), np.empty(5)
     for i in range(p):
-        before = log_normalisers[i]
+        before, above = log_normalisers[i], 0.5 * power[i]
         for m in range(5):
-            before += slopes[i, m] * T[i, m]
-        k, value, log_z, is_fine = best_shape(T[i], slopes[i], fine[i], allow_fine, n, FIT_TOLERANCE / n)
+            below = ramps[i, m] if m < 4 else 0.0
+            t[m] = (above - below) / n
+            before += slopes[i, m] * t[m]
+            above = below
+        k, value, log_z, is_fine = best_shape(t, slopes[i], fine[i], allow_fine, n, FIT_TOLERANCE / n)
         if before - value > least:
             gains[i] = before - value
             for m in range(5):
                 slopes[i, m] = k[m]
             log_normalisers[i] = log_z
             fine[i] = is_fine
-    return gains
-
-
-@nb.njit(nogil=True, cache=True)
-def refit_sums(n, power, ramps, reaches, slopes, log_normalisers, fine, allow_fine, least, loss, gradient):
-    """:func:`refit` from a pass's sums; brings the sums `loss` and the diagonal of `gradient` to the new shapes.
-
-    Scores are linear in the slopes, so the sums of ``(abs(y) - knot)_+`` and
-    of half its square say what both are at any shape. Twin: ``basis_means``
-    and ``diagonal_sums`` of :mod:`majorica.solvers.shapes`.
-    """
-    p = power.size
-    T = np.empty((p, 5))
-    for i in range(p):
-        above = 0.5 * power[i]
+        mean, total = 0.0, slopes[i, 0] * power[i]
         for m in range(5):
-            below = ramps[i, m] if m < 4 else 0.0
-            T[i, m] = (above - below) / n
-            above = below
-    gains = refit(T, slopes, log_normalisers, fine, allow_fine, n, least)
-    for i in range(p):
-        loss[i] = np.dot(slopes[i], T[i]) * n
-        total = slopes[i, 0] * power[i]
-        for m in range(4):
-            total += (slopes[i, m + 1] - slopes[i, m]) * (2 * ramps[i, m] + KNOTS[m] * reaches[i, m])
+            mean += slopes[i, m] * t[m]
+            if m < 4:
+                total += (slopes[i, m + 1] - slopes[i, m]) * (2 * ramps[i, m] + KNOTS[m] * reaches[i, m])
+        loss[i] = mean * n
         gradient[i, i] = total
     return gains
 
@@ -400,7 +359,7 @@ def scaled_means(y, scale, t, c):
     c[0], c[1], c[2], c[3], c[4] = q0 / n - a1, a1 - a2, a2 - a3, a3 - a4, a4
 
 
-@nb.njit(nogil=True, cache=True)
+@nb.njit(nogil=True, cache=True, fastmath=FAST)
 def sample_means(y):
     """Means of the five basis functions over one source's samples. Twin: ``basis(abs(y)).mean(axis=1)``."""
     means, slopes = np.empty(5), np.empty(5)
@@ -408,7 +367,7 @@ def sample_means(y):
     return means
 
 
-@nb.njit(nogil=True, cache=True)
+@nb.njit(nogil=True, cache=True, error_model="numpy")
 def shape_table(slopes):
     """What kernels read of piecewise densities: slopes and constant weight ``(p, 6)``, and which are super-Gaussian.
 
@@ -430,31 +389,30 @@ def shape_table(slopes):
     return table, heavy
 
 
-@nb.njit(nogil=True, cache=True)
-def square_correlations(Y):
-    """Correlations ``(p, p)`` of the sources' clipped squares, ``min(abs(y) / sd, 2.5)^2``; `Y` is ``(p, m)``.
+@nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+def clipped_squares(Y, Q):
+    """Fill `Q` ``(p, m)`` with the sources' clipped squares, ``min(abs(y) / sd, 2.5)^2``, centred, of unit norm.
 
-    Twin: :func:`majorica.solvers.rotations.square_correlations`.
+    Twin: :func:`majorica.solvers.rotations.clipped_squares`.
     """
     p, m = Y.shape
-    Q = np.empty((p, m))
     for i in range(p):
-        mean = Y[i].mean()
-        spread = 0.0
+        y, q = Y[i], Q[i]
+        mean, spread, total, norm = 0.0, 0.0, 0.0, 0.0
         for t in range(m):
-            spread += (Y[i, t] - mean) ** 2
+            mean += y[t]
+        mean /= m
+        for t in range(m):
+            spread += (y[t] - mean) ** 2
         scale = 1 / math.sqrt(spread / m)
-        total = 0.0
         for t in range(m):
-            size = min(abs(Y[i, t]) * scale, 2.5)
-            Q[i, t] = size * size
-            total += Q[i, t]
+            size = min(abs(y[t]) * scale, 2.5)
+            q[t] = size * size
+            total += q[t]
         total /= m
-        norm = 0.0
         for t in range(m):
-            Q[i, t] -= total
-            norm += Q[i, t] * Q[i, t]
+            q[t] -= total
+            norm += q[t] * q[t]
         norm = 1 / (math.sqrt(norm) + 1e-300)
         for t in range(m):
-            Q[i, t] *= norm
-    return np.dot(Q, Q.T)
+            q[t] *= norm

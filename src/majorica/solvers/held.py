@@ -10,8 +10,7 @@ import numpy as np
 from majorica.densities.table import Densities
 from majorica.kernels import newton
 from majorica.kernels.compiled import tile_length
-from majorica.kernels.scratch import workspace
-from majorica.kernels.search import search
+from majorica.kernels.search import search_adaptive, search_any
 from majorica.problem import Problem
 from majorica.solvers.quasinewton import FLOOR, Memory
 from majorica.statistics import F64, Statistics
@@ -49,12 +48,18 @@ class Held:
 
     Z: F64
 
+    def __post_init__(self) -> None:
+        p, n = self.Z.shape
+        tile = tile_length(p)
+        self.__dict__["_room"] = (tile, np.empty(2 * p * min(tile, n)))  # of one thread: that of the solver
+
     @classmethod
     def of(cls, problem: Problem) -> Held:
         """The samples of a problem of one block; p n numbers of memory."""
         whitening = problem.whitening
-        X = problem.raw(problem.blocks[0])
-        return cls(whitening.matrix @ (X - whitening.mean).T)
+        centred = np.array(problem.raw(problem.blocks[0]).T, np.float64, order="C")  # long rows are quicker to centre
+        centred -= whitening.mean[:, None]
+        return cls(whitening.matrix @ centred)
 
     @property
     def n(self) -> int:
@@ -101,16 +106,16 @@ class Held:
         pairs: tuple[F64, F64, int, int],
     ) -> tuple[int, bool, Evaluation, int, int]:
         p, n = self.Z.shape
-        tile = tile_length(p)
-        new, after, upper, gradient = np.empty((4, p, p))
-        sums, ramps, reaches = np.empty((4, p)), np.empty((p, 4)), np.empty((p, 4))
-        loss_, curvature, power, diagonal = sums
+        squares, sums = np.empty((4, p, p)), np.empty(12 * p)
         formulas = (densities.codes, densities.shapes, densities.log_normalisers)
-        room = (tile, workspace(2 * p * min(tile, n), self.Z.dtype))
+        search = search_adaptive if densities.adapted else search_any
         made, found, loss, largest, count, newest = search(
             *(self.Z, W, direction, relative, LONGEST_STEP, known, below, tries, FLOOR),
-            *(*pairs, *formulas, *room, new, sums, ramps, reaches, gradient, after, upper),
+            *(*pairs, *formulas, *self.__dict__["_room"], squares, sums),
         )
+        new, gradient, after, upper = squares
+        loss_, curvature, power, diagonal = sums[: 4 * p].reshape(4, p)
+        ramps, reaches = sums[4 * p :].reshape(2, p, 4)
         statistics = Statistics(n, loss_, gradient, curvature, power, diagonal, ramps, reaches)
         return made, found, Evaluation(new, loss, statistics, after, upper, largest), count, newest
 

@@ -78,6 +78,7 @@ class Progressive:
     fast: float = 0.03  #: and where it is fast
     patient: float = 0.01  #: and where it is slow and a pass costs next to nothing
     cheap: float = 1e-3  #: and where it is fast and a pass costs little, so that every start ends in the same place
+    cheapest: float = 1e-4  #: and where smaller levels were left out as it costs next to nothing
     few: int = FEW_PRODUCTS  #: products of a pass up to which data gets one level only
     first_level_only: bool = False  #: a cheap start for other solvers
 
@@ -92,7 +93,7 @@ class Progressive:
             memory=Memory.of_size(p),
         )
         if self.adaptive:
-            state.W /= np.linalg.norm(state.W, axis=1, keepdims=True)  # to unit variance, the unit of the knots
+            state.W /= np.sqrt(np.einsum("ij,ij->i", W, W))[:, None]  # to unit variance, the unit of the knots
             state.shapes = Shapes.gaussian(p)  # coarse until the end of a level: fine ones would fit the mixtures
             state.densities = state.shapes.densities()
         self._evaluate_here(problem, state)
@@ -150,6 +151,8 @@ class Progressive:
                 return gain < self.patient * floor
             share = self.skipping if state.levels.skipped else self.accuracy
             return gain < max(share * floor, WORTH_IF_SLOW * problem.p)
+        if state.levels.skipped:
+            return gain < self.cheapest * floor
         cheap = problem.n < SHORT_FROM or problem.n * problem.p**2 <= CHEAP_PRODUCTS
         return gain < (self.cheap if cheap else self.fast) * floor
 
@@ -159,11 +162,15 @@ class Progressive:
         return coarse and state.levels.last and gain * state.n_samples < 1
 
     def _refine(self, problem: Problem, state: ProgressiveState) -> bool:
-        """Allow fine shapes; False if they gain nothing that counts."""
+        """Allow fine shapes; False if they gain nothing that counts.
+
+        What they gain is mostly worth a new scale: where both are settled at
+        the end anyway, they are at once, which spares a step and a pass.
+        """
         assert state.shapes is not None
         state.shapes.allow_fine = True
         state.gains.clear()
-        return self._refit(problem, state)
+        return self._refit(problem, state, settle=self._thorough(state))
 
     def _settled(self, state: ProgressiveState) -> bool:
         """Whether shapes stay put between finishes, so that a `tol` of any size can be reached."""
@@ -183,7 +190,7 @@ class Progressive:
 
     def _rounding(self, problem: Problem, state: ProgressiveState) -> float:
         """What the loss must fall by for it not to be rounding."""
-        error = state.levels.error(problem)
+        error = 0.0 if state.levels.last else state.levels.error(problem)
         if not error:
             return 0.0
         assert state.statistics is not None

@@ -17,18 +17,17 @@ def settle_scales(Z: F64, W: F64, shapes: Shapes, statistics: Statistics, enough
     """Move scale and shape of the sources of the white samples `Z` ``(p, n)`` to the minimum near by.
 
     Changes rows of `W` and `shapes` in place, and only where the loss falls
-    by more than `enough`; `statistics` are those at `W`. Returns how many
+    by more than `enough`; `statistics` are those at `W` and `shapes`. Returns how many
     rows changed.
     """
     n, changed = statistics.n, 0
-    slopes = np.diag(statistics.gradient) / n - 1.0
+    slopes = statistics.gradient.diagonal() / n - 1.0
     curvatures = np.maximum(statistics.diagonal / n + 1.0, 1.0)
-    for i in np.flatnonzero(slopes**2 / curvatures > 0.1 * enough).tolist():
-        y = W[i] @ Z
-        known = shapes.slopes[i] @ fits.sample_means(y) + shapes.log_normalisers[i]
+    known = statistics.loss / n + shapes.log_normalisers
+    for i in (slopes**2 / curvatures > 0.1 * enough).nonzero()[0].tolist():
         own = (shapes.slopes[i], bool(shapes.fine[i]), shapes.allow_fine)
-        scale, k, log_normaliser, fine, loss = kernels.settle_scale(y, *own, curvatures[i], 0.1 * enough)
-        if loss < known - enough:
+        scale, k, log_normaliser, fine, loss = kernels.settle_scale(W[i] @ Z, *own, curvatures[i], 0.1 * enough)
+        if loss < known[i] - enough:
             W[i] *= scale
             shapes.slopes[i], shapes.log_normalisers[i], shapes.fine[i] = k, log_normaliser, fine
             changed += 1

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from majorica.kernels import shapes as kernels
+from majorica.kernels.scales import settle_scale
 from majorica.solvers.shapes import Shapes
 from majorica.statistics import F64, Statistics
 
@@ -23,23 +24,19 @@ LEAST, LEAST_FLAT = 1.0, 0.1
 PATIENCE = 32
 
 
-def square_correlations(Y: F64) -> F64:
-    """Correlations of the sources' clipped squares, ``(p, p)``; `Y` is ``(p, m)``. The compiled twin's definition."""
+def clipped_squares(Y: F64) -> F64:
+    """The sources' clipped squares, centred and of unit norm; `Y` is ``(p, m)``. The compiled twin's definition."""
     squares = np.minimum(np.abs(Y) / Y.std(axis=1, keepdims=True), 2.5) ** 2
     squares -= squares.mean(axis=1, keepdims=True)
-    squares /= np.linalg.norm(squares, axis=1, keepdims=True) + 1e-300
-    return squares @ squares.T
+    return np.asarray(squares / (np.linalg.norm(squares, axis=1, keepdims=True) + 1e-300))
 
 
 def suspicious_pairs(Y: F64, limit: int) -> list[tuple[int, int]]:
     """Pairs of components whose clipped squares are most correlated; `Y` is ``(p, m)``."""
-    score = np.abs(kernels.square_correlations(Y)) * math.sqrt(Y.shape[1])
-    first, second = np.nonzero(score > SUSPICIOUS)
-    first, second = first[first < second], second[first < second]
-    if not len(first):
-        return []
-    order = np.argsort(-score[first, second], kind="stable")[:limit]
-    return [(int(first[o]), int(second[o])) for o in order]
+    squares = np.empty_like(Y)
+    kernels.clipped_squares(Y, squares)
+    score = np.abs(squares @ squares.T) * math.sqrt(Y.shape[1])
+    return _largest_pairs(score, SUSPICIOUS, limit)
 
 
 def flat_pairs(statistics: Statistics, limit: int) -> list[tuple[int, int]]:
@@ -48,11 +45,19 @@ def flat_pairs(statistics: Statistics, limit: int) -> list[tuple[int, int]]:
     Along a rotation the block Hessian curves by ``E[G_i''] E[y_j^2] +
     E[G_j''] E[y_i^2] - 2``, zero for two Gaussians.
     """
-    upper = np.outer(statistics.curvature, statistics.power / statistics.n**2)
-    bend = upper + upper.T - 2
-    first, second = np.nonzero(np.triu(bend < FLAT / statistics.n, 1))
-    order = np.argsort(bend[first, second], kind="stable")[:limit]
-    return [(int(first[o]), int(second[o])) for o in order]
+    upper = statistics.curvature[:, None] * (statistics.power / statistics.n**2)
+    return _largest_pairs(2 - upper - upper.T, -FLAT / statistics.n, limit)
+
+
+def _largest_pairs(score: F64, least: float, limit: int) -> list[tuple[int, int]]:
+    """Pairs whose entry in a symmetric matrix is over `least`: at most `limit`, the largest first."""
+    first, second = np.nonzero(score > least)
+    above = first < second
+    first, second = first[above], second[above]
+    if not len(first):
+        return []
+    order = np.argsort(-score[first, second], kind="stable")[:limit]
+    return list(zip(first[order].tolist(), second[order].tolist(), strict=True))
 
 
 def rotate_pairs(Z: F64, W: F64, shapes: Shapes, flat: Sequence[tuple[int, int]] = ()) -> int:
@@ -137,5 +142,6 @@ def _loss(y: F64, shapes: Shapes, i: int) -> float:
 
 
 def _fit(y: F64, allow_fine: bool) -> tuple[F64, float, float, bool]:
-    n = float(len(y))
-    return kernels.best_shape(kernels.sample_means(y), np.ones(5), False, allow_fine, n, kernels.FIT_TOLERANCE / n)
+    """Best slopes of one source as it is, its loss, log normaliser and whether they are fine ones."""
+    _, slopes, log_normaliser, fine, loss = settle_scale(y, np.ones(5), False, allow_fine, 1.0, np.inf)
+    return slopes, loss, log_normaliser, fine

@@ -80,7 +80,10 @@ class Shapes:
     def refit_means(self, means: F64, n: float, least: float) -> F64:
         """Best shapes for basis means ``(p, 5)`` over `n` samples; returns each component's gain."""
         self.since = 0
-        return kernels.refit(means, self.slopes, self.log_normalisers, self.fine, self.allow_fine, float(n), least)
+        p, above = len(means), n * np.cumsum(means[:, ::-1], axis=1)[:, ::-1]
+        sums = (2 * above[:, 0], np.ascontiguousarray(above[:, 1:]), np.zeros((p, 4)))
+        own = (self.slopes, self.log_normalisers, self.fine, self.allow_fine)
+        return kernels.refit_sums(float(n), *sums, *own, least, np.empty(p), np.empty((p, p)))
 
     def back_off(self) -> None:
         """Wait twice as long until the next refit."""
