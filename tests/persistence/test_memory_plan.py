@@ -142,7 +142,8 @@ def new(**more):
     return ICA(solver=solver, max_iter=3, random_state=0, n_jobs=2, batch_size=1000, **more)
 
 source = as_source(path)
-new().fit(source.read(0, 6000))  # loads compiled code (for read-only samples too), starts threads once
+# Loads compiled code (for read-only samples too) and starts threads, each with the buffer that BLAS keeps for it.
+new().fit(source.read(0, 40_000))
 limit = make_plan(source, resolve(new(), solver), n_jobs=2).total
 with open("/proc/self/status") as status:
     data = next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmData"))
