@@ -27,7 +27,7 @@ def run(X: np.ndarray, name: str, solver: Incremental, steps: int, backend: str 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("memory", ["float32", "codes"])
-@pytest.mark.parametrize(("q", "p"), [(1, 2), (1, 4), (2, 4), (3, 4), (1, 17), (2, 17), (3, 17), (2, 37)])
+@pytest.mark.parametrize(("q", "p"), [(1, 2), (1, 4), (2, 4), (3, 4), (1, 17), (2, 17), (3, 17), (2, 37), (2, 90)])
 def test_minibatches_equal_the_plain_kernels(name: str, q: int, p: int, memory: str) -> None:
     """Tail tiles and batches, buckets, one and several strips of moments; the second pass finds its samples white."""
     X, _ = laplace(1400, p)

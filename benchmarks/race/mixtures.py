@@ -146,7 +146,7 @@ def main() -> None:
     seconds = [found for name, n in short if (found := mixtures.seconds(name, n)) is not None]
     text = render(lines, more, seconds, "python -m benchmarks.race.mixtures" + (" --quick" if asked.quick else ""))
     print(text)
-    if not asked.quick and asked.only == list(MIXTURES):
+    if not asked.quick and asked.only == list(MIXTURES) and asked.sizes == list(SIZES):
         write_section("mixtures", text)
 
 

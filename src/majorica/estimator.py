@@ -238,8 +238,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from one more block of a stream (the online algorithm).
 
-        The first 10,000 samples are kept for the start; a provisional model
-        serves ``transform`` until they have come. After ``fit`` this goes on
+        The first 10,000 samples are kept for the start (more for over 100
+        components); a provisional model serves ``transform`` until they have come. After ``fit`` this goes on
         from the fitted model.
         """
         shape = tuple(getattr(X, "shape", ()))

@@ -28,8 +28,8 @@ DEFAULT_PASSES = {"progressive": 500, "incremental": 100, "batch": 500, "online"
 DENSITIES: dict[str, Callable[[], Density]] = {"huber": Huber, "logcosh": LogCosh, "student": Student}
 
 
-#: Samples a stream's start is fitted on (paper, section 4.3); p^2 if that is more, which takes as much as the moments.
-START_SAMPLES = 10_000
+#: Samples a stream's start is fitted on (paper, section 4.3); p^2 if that is more, up to so many bytes.
+START_SAMPLES, MOST_START = 10_000, 2**28
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def start_samples(n_features: int, n_components: float | None) -> int:
         p = n_features
     else:
         p = min(n_features, int(n_components))  # a share of variance gives no number: 0
-    return max(START_SAMPLES, p * p)
+    return max(START_SAMPLES, min(p * p, MOST_START // (8 * n_features)))
 
 
 def make_online(options: Options) -> Online:

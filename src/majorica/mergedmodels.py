@@ -66,6 +66,6 @@ def _part(model: Any) -> Part:
     state, half_life = session.state, session.options.half_life
     assert state is not None
     remembered = state.seen if half_life is None else min(state.seen, half_life / math.log(2))
-    # A stream's own moments hold its last samples only; its answer holds all of them.
+    # A stream's own moments hold its last samples only; the matrix it answers with is averaged over more.
     surrogate = stationary_surrogate(state.answer, state.covariance, state.densities)
     return Part(fitted.whitening, state.answer, state.densities, surrogate, state.seen, remembered)

@@ -41,8 +41,8 @@ class Merged:
 def merge_parts(parts: Sequence[Part], *, sweeps: int = 30) -> Merged:
     """Average the surrogates of models fitted on disjoint data and minimise the average.
 
-    Each part's surrogate lies above its own data's loss, so the average,
-    weighted by samples, lies above that of all data. Cost p^4 a part.
+    Each part's surrogate stands for its own data near its own answer, so the
+    average, weighted by samples, stands for all data. Cost p^4 a part.
     """
     first = parts[0]
     weights = np.array([part.weight for part in parts])

@@ -216,7 +216,6 @@ class StreamFit:
             return self._provisional_result()
         whitening, state = self.whitening, self.state
         assert whitening is not None
-        assert state.surrogate is not None
         centred = replace(whitening, mean=whitening.mean + whitening.inverse @ state.shift)
         fitted = Fitted(
             whitening=centred,

@@ -23,7 +23,7 @@ from majorica.kernels.views import borrow
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
 INLINED_DIGEST = "96472872fbe7011b"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
-#: allowed and taken; whether all is over. Components done follow from `DONE` on.
+#: allowed and taken; whether all is over, or a thread failed. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
 
 
@@ -36,7 +36,7 @@ def make_rooms(
     p: int, f: int, q: int, length: int, parts: int, dtype: np.dtype, *, coded: bool
 ) -> tuple[np.ndarray, ...]:
     """The arrays a thread works in, made here so that compiled code need not count its views of them."""
-    longest, block = parts * length, max(1, BLOCK // p) * p
+    longest, block, cut = parts * length, max(1, BLOCK // p) * p, cut_at.py_func(p)
     return (
         np.empty(max(1, 1024 // f) * f, dtype),  # the mean, over and over
         np.empty(length * (f + p + 2), dtype),
@@ -46,11 +46,11 @@ def make_rooms(
         np.empty((6, block), dtype),
         np.empty((3, block if coded else 0), dtype),
         np.empty((5, longest)),
-        np.empty(longest * (3 * p - cut_at.py_func(p)), dtype),
+        np.empty(longest * (3 * p - cut), dtype),
         np.empty(longest, np.int16),
         np.empty(longest, np.uint32),
         np.empty(longest, dtype),
-        np.empty(cut_at.py_func(p) * p, dtype),
+        np.empty(max(cut * p, (p - cut) ** 2), dtype),
         np.empty((6 + 2 * LATE, p)),
     )
 
@@ -277,8 +277,8 @@ def run_minibatches(
             )  # fmt: skip
             post(team, DONE + i, task // p + 1)
             continue
-        if not first and look(team, OVER) > 0:
-            return 0.0
+        if look(team, OVER) > 0:  # for the first thread: another one failed
+            return np.nan
         idle += 1
         if idle > PATIENCE:
             let_others_run()

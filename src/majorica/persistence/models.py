@@ -206,6 +206,19 @@ def _check_stream(session: Any, f: int) -> None:
     if state.averages is not None:
         means = state.averages
         _check_arrays({"averages": (means.candidates, (3, k, k)), "losses": (means.losses, (3,))})
+        if type(means.compared) not in (int, float) or not means.compared >= 0:
+            raise ContainerError("its averages are not consistent")
+    if state.shapes is not None:
+        shapes, rows = state.shapes, len(state.means)
+        _check_arrays(
+            {
+                "slopes": (shapes.slopes, (k, 5)),
+                "normalisers": (shapes.log_normalisers, (k,)),
+                "means of shapes": (state.means, (k if rows else 0, 5)),
+            }
+        )
+        if not isinstance(shapes.fine, np.ndarray) or shapes.fine.shape != (k,) or shapes.fine.dtype != np.bool_:
+            raise ContainerError("its shapes are not consistent")
     if session.order.shape != (k,) or sorted(session.order.tolist()) != list(range(k)):
         raise ContainerError("its components have no order")
     if len(state.densities) != k or type(state.seen) is not int or state.seen < 0:

@@ -48,6 +48,8 @@ class Averages:
 
     def compare(self, losses: F64, samples: int, memory: float) -> None:
         """Note what each candidate lost on `samples` new samples; `memory` is the surrogate's."""
+        if not np.isfinite(losses).all():
+            return  # one outlier must not decide for ever
         self.compared += samples
         rate = max(samples / self.compared, -np.expm1(-samples / (COMPARED * memory)))
         self.losses += rate * (losses - self.losses)

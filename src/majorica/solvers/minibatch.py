@@ -50,7 +50,7 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     if np.isnan(state.log_det):
         state.log_det = float(np.linalg.slogdet(state.W)[1])
     losses = np.empty(len(starts))
-    longest = int((stops - starts).max())
+    longest = min(solver.batch_size, problem.n)  # not the longest of this call: parts, and with them bits, follow
     parts = kernels.count_parts(longest)
     length = -(-longest // parts)
     given = (
@@ -96,8 +96,12 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     team = np.zeros(kernels.DONE + p, np.int64)
 
     def work(first: bool) -> float:
-        rooms = kernels.make_rooms(p, X.shape[1], q, length, parts, X.dtype, coded=packed.size > 0)
-        return float(kernels.run_minibatches(first, team, *given, q, rooms, *shared))
+        try:
+            rooms = kernels.make_rooms(p, X.shape[1], q, length, parts, X.dtype, coded=packed.size > 0)
+            return float(kernels.run_minibatches(first, team, *given, q, rooms, *shared))
+        except BaseException:
+            team[kernels.OVER] = 1  # no thread waits for what this one had begun
+            raise
 
     helpers = 0 if int((stops - starts).sum()) * p * p < WORTH_SHARING else parts - 1
     with assisted(problem.engine, helpers, work, lambda: team.__setitem__(kernels.OVER, 1)):
@@ -114,14 +118,18 @@ class KeptWhite:
 
     samples: npt.NDArray[np.floating]  #: (n, k)
     known: npt.NDArray[np.bool_]  #: which mini-batches are there
+    batch_size: int
 
 
 def _kept_white(solver: Incremental, problem: Problem, X: npt.NDArray[np.floating]) -> KeptWhite | None:
     """Where whitened samples are kept from visit to visit, None if they are too many."""
-    if problem.white is None and problem.n * problem.p * X.itemsize <= solver.most_white:
+    if problem.n * problem.p * X.itemsize > solver.most_white:
+        return None
+    kept = problem.white
+    if kept is None or kept.batch_size != solver.batch_size:
         known = np.zeros(-(-problem.n // solver.batch_size), np.bool_)
-        problem.white = KeptWhite(np.empty((problem.n, problem.p), X.dtype), known)
-    return problem.white
+        kept = problem.white = KeptWhite(np.empty((problem.n, problem.p), X.dtype), known, solver.batch_size)
+    return kept
 
 
 @contextmanager
