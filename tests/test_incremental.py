@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from majorica import ICA
+from majorica.fitting import make_solver
 from majorica.kernels import reference
+from majorica.parameters import resolve
 from majorica.solvers import Incremental, StopReason, drive
 from makers import (
     ALL_DENSITIES,
@@ -195,3 +198,21 @@ def test_float32_samples_keep_the_descent() -> None:
         solver.step(problem, state)
         values.append(surrogate_loss(state.W, Z, state.touch, densities))
     assert_never_rises(values)
+
+
+def test_white_samples_are_kept_where_memory_allows() -> None:
+    """All or none of them, within what a limit leaves; a fit gives the same bits either way."""
+    X, _ = laplace(5003, 6)
+    states = []
+    for most in (X.nbytes, X.nbytes - 1):
+        solver, problem = Incremental(tol=0, most_white=most), make_problem(X)
+        state = solver.init(problem, np.eye(6), densities_of("huber", 6), np.random.default_rng(0))
+        while state.passes < 2:
+            solver.step(problem, state)
+        states.append(state)
+    assert states[0].white.known.all()
+    assert states[1].white is None
+    np.testing.assert_array_equal(states[0].W, states[1].W)
+    options = resolve(ICA(solver="incremental"), "incremental")
+    assert make_solver(options, spare=17).most_white == 17
+    assert make_solver(options, spare=2**40).most_white == make_solver(options).most_white

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +16,6 @@ from majorica.kernels import Backend, kernels_for
 from majorica.sources.base import Block, Source, block_length, read_block, split_blocks
 from majorica.statistics import F64, Moments, Statistics
 from majorica.whitening import Whitening
-
-if TYPE_CHECKING:
-    from majorica.solvers.minibatch import KeptWhite
 
 Array = npt.NDArray[np.floating]
 
@@ -64,7 +60,6 @@ class Problem:
     engine: Engine
     blocks: Sequence[Block] = field(default_factory=list)
     backend: Backend = None
-    white: KeptWhite | None = None  #: the incremental solver's whitened samples, never saved
 
     def __post_init__(self) -> None:
         if not self.blocks:

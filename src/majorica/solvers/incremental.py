@@ -15,7 +15,7 @@ from majorica.kernels.codes import CodeTable
 from majorica.problem import Problem
 from majorica.solvers.base import State, StopReason
 from majorica.solvers.batch import gradient_threshold
-from majorica.solvers.minibatch import run_compiled
+from majorica.solvers.minibatch import KeptWhite, run_compiled
 from majorica.solvers.rounds import run_message, run_round
 from majorica.solvers.shapes import Shapes
 from majorica.solvers.touching import Memory, Precision, decode, encode, touch_again
@@ -67,6 +67,7 @@ class IncrementalState(State):
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
     pass_start: float = np.inf  #: surrogate at the start of this pass
     shapes: Shapes | None = None  #: None for fixed densities
+    white: KeptWhite | None = field(default=None, metadata={"checkpoint": False})  #: a cache
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
         surrogate.sweeps,
         REFRESH_EVERY,
     )
-    kept = None if array is None else _kept_white(solver, problem, array)
+    kept = None if array is None else _kept_white(solver, problem, state, array)
     shared = (
         np.empty((p, p), X.dtype),
         np.empty((longest, p), X.dtype) if kept is None else kept.samples,
@@ -118,18 +118,16 @@ class KeptWhite:
 
     samples: npt.NDArray[np.floating]  #: (n, k)
     known: npt.NDArray[np.bool_]  #: which mini-batches are there
-    batch_size: int
 
 
-def _kept_white(solver: Incremental, problem: Problem, X: npt.NDArray[np.floating]) -> KeptWhite | None:
+def _kept_white(
+    solver: Incremental, problem: Problem, state: IncrementalState, X: npt.NDArray[np.floating]
+) -> KeptWhite | None:
     """Where whitened samples are kept from visit to visit, None if they are too many."""
-    if problem.n * problem.p * X.itemsize > solver.most_white:
-        return None
-    kept = problem.white
-    if kept is None or kept.batch_size != solver.batch_size:
+    if state.white is None and problem.n * problem.p * X.itemsize <= solver.most_white:
         known = np.zeros(-(-problem.n // solver.batch_size), np.bool_)
-        kept = problem.white = KeptWhite(np.empty((problem.n, problem.p), X.dtype), known, solver.batch_size)
-    return kept
+        state.white = KeptWhite(np.empty((problem.n, problem.p), X.dtype), known)
+    return state.white
 
 
 @contextmanager
