@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,8 +14,7 @@ from majorica.densities import Piecewise
 from majorica.densities.table import Densities
 from majorica.kernels import rounding
 from majorica.kernels.codes import SIGN, CodeTable
-from majorica.solvers import Incremental, drive
-from majorica.solvers.touching import touch_again
+from majorica.solvers import Incremental, drive, touching
 from majorica.sources.sliced import SlicedSource
 from makers import (
     ALL_DENSITIES,
@@ -188,17 +189,47 @@ def test_a_shape_that_gains_less_than_rounding_costs_is_left_alone() -> None:
     now = Densities([Piecewise((2.0, 1.2, 0.7, 0.3, 0.2))] * 3)
     solver = Incremental(batch_size=500, memory="codes")
     state = solver.init(problem, np.eye(3), now, np.random.default_rng(0))
-    assert touch_again(solver, problem, state, 1, now)  # from 0 to the current row
+    assert touching.touch_again(solver, problem, state, np.array([1]), now).tolist() == [1]  # from 0 to the current row
     touch, surrogate = state.touch.copy(), state.surrogate
     # Exactly touching majorizers, which codes cannot name: going back to codes would raise the surrogate.
     state.surrogate.offsets[1] -= surrogate_loss(
         state.W, Z, memory_of(state, Z, 500)[:, 1:2] * [[1, 1, 1]], now
     ) - empirical_loss(state.W, Z, now)
     before = [part.copy() for part in (surrogate.moments, surrogate.tilts, surrogate.offsets)]
-    assert not touch_again(solver, problem, state, 1, now)
+    assert not touching.touch_again(solver, problem, state, np.array([1]), now).size
     np.testing.assert_array_equal(state.touch, touch)
     for part, old in zip((surrogate.moments, surrogate.tilts, surrogate.offsets), before, strict=True):
         np.testing.assert_array_equal(part, old)
+
+
+@pytest.mark.parametrize("memory", ["float32", "codes", "ledger"])
+@pytest.mark.parametrize("backend", ["compiled", "reference"])
+@pytest.mark.parametrize("sums", [0, 2**22], ids=["in groups", "at once"])
+def test_majorizers_made_anew_are_those_of_the_memory(
+    memory: str, backend: str, sums: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Components of both families, in several blocks: moments, tilts and offsets as the definition has them."""
+    monkeypatch.setattr(touching, "MOST_SUMS", sums)
+    monkeypatch.setattr(touching, "pass_block_length", lambda f: 4096)
+    p = 12
+    X = sources_of_both_kinds(9000, p)
+    problem = replace(make_problem(X), backend=backend)
+    Z = whiten(X, problem.whitening)
+    heavy, light = Piecewise((2.0, 1.2, 0.7, 0.3, 0.2)), Piecewise((0.5, 0.8, 1.0, 1.5, 2.0))
+    now = Densities([light if i % 4 == 1 else heavy for i in range(p)])
+    chosen = {"q": None} if memory == "ledger" else {"memory": memory}
+    solver = Incremental(batch_size=500, **chosen)
+    state = solver.init(problem, np.eye(p), now, np.random.default_rng(0))
+    which = np.delete(np.arange(p), 3)
+    assert touching.touch_again(solver, problem, state, which, now).tolist() == which.tolist()
+    at = memory_of(state, Z, 500)
+    assert not at[:, 3].any()
+    coarse = {"rtol": 0.05, "atol": 0.03} if memory == "codes" else {"rtol": 1e-6}
+    np.testing.assert_allclose(np.abs(at[:, which]), np.abs(Z[:, which]), **coarse)
+    expected = surrogate_moments(Z, at, now)
+    surrogate = state.surrogate
+    for got, wanted in zip((surrogate.moments, surrogate.tilts, surrogate.offsets), expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("solver", ["incremental", "incremental-codes"])

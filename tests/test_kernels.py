@@ -59,9 +59,10 @@ def test_statistics(name: str, shape: tuple[int, int, int], dtype: type) -> None
 def test_moments(name: str, shape: tuple[int, int, int], dtype: type) -> None:
     X, mean, K, W = block(shape, dtype)
     densities = densities_of(name, len(W))
-    got, wanted = (kernels.moments(X, mean, K, W, densities) for kernels in (compiled, reference))
-    for field in ("packed", "tilts", "offsets"):
-        assert_close(getattr(got, field), getattr(wanted, field), TOLERANCE[dtype], len(X))
+    for points in (None, np.float32(reference.project(X, mean, W @ K)).astype(np.float64)):
+        got, wanted = (kernels.moments(X, mean, K, W, densities, points) for kernels in (compiled, reference))
+        for field in ("packed", "tilts", "offsets"):
+            assert_close(getattr(got, field), getattr(wanted, field), TOLERANCE[dtype], len(X))
 
 
 @over_densities

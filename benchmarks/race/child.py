@@ -17,6 +17,9 @@ from benchmarks.race.quality import amari, losses
 
 #: Samples of the fit before memory is measured or a curve begins: fewer would not load what majorica runs on long data.
 LOADING = 110_000
+#: Iterations of a peer's fit whose memory is measured: Picard keeps the last seven steps, the others none, so more of
+#: them take no more memory.
+PEER_ITERATIONS = 20
 #: Seconds that later fits go on at least: of fits of a millisecond four are too few.
 SHORT_FITS = 0.5
 IMPORTS = {"majorica": "majorica.estimator", "fastica": "sklearn.decomposition", "picard": "picard", "infomax": "mne"}
@@ -54,7 +57,7 @@ def measure_memory(method: Method, X: np.ndarray, seed: int) -> int:
     trim_memory()
     before = resident_memory()
     forget_peak()
-    method.fit(X, seed)
+    method.fit(X, seed, None if method.ours else PEER_ITERATIONS)
     return peak_memory() - before
 
 

@@ -13,6 +13,7 @@ from benchmarks.race.kinds import MIXTURES
 
 RACERS = ("majorica", "fastica", "picard-o")
 TITLES = ("majorica", "FastICA", "Picard-O")
+TOLD = "told"  #: :mod:`benchmarks.race.told`
 
 
 def threshold(p: int) -> float:
@@ -28,12 +29,14 @@ def summarise(name: str, n: int, runs: dict[str, list[dict[str, Any]]]) -> dict[
     best, worst = places(distances)
     bound = median_amari(MIXTURES[name], n)
     median = np.median(distances, axis=0)
+    told = [run["amari"] for run in runs[TOLD]]
     return {
         "name": name,
         "n": n,
         "draws": len(distances),
         "median": median.tolist(),
         "ratio": float(ratio(distances)),
+        "told": float(np.median(told) / median[1:].min()) if len(told) == len(distances) else None,
         "low": low,
         "high": high,
         "best": best,
@@ -58,14 +61,15 @@ def render(lines: list[dict[str, Any]], more: list[dict[str, Any]], seconds: lis
 
 def quality_table(lines: list[dict[str, Any]]) -> str:
     """Distances, the ratio with what chance can do to it, and the bound."""
-    header = ["sources", "n", "draws", *TITLES, "over the better peer", "95 %", "best / worst of three", "bound"]
+    header = ["sources", "n", "draws", *TITLES, "over the better peer", "95 %", "best / worst of three"]
+    header += ["told the densities", "bound"]
     header += [f"{title} over it" for title in TITLES] + ["we alone fail", "we alone separate", "rises"]
     rows = [
         [
             *(line["name"], size(line["n"]), line["draws"]),
             *(number(value, 2) for value in line["median"]),
             *(f"{line['ratio']:.2f}", f"{line['low']:.2f} to {line['high']:.2f}", f"{line['best']} / {line['worst']}"),
-            number(line["bound"], 2),
+            *("-" if line["told"] is None else f"{line['told']:.2f}", number(line["bound"], 2)),
             *("-" if value is None else f"{value:.2f}" for value in line["over"]),
             *(line["failures"], line["gains"], line["rises"]),
         ]
@@ -87,13 +91,17 @@ def verdict(lines: list[dict[str, Any]]) -> str:
     worse = [line for line in lines if line["ratio"] > 1.05]
     surely = [line for line in lines if line["low"] > 1]
     better = sum(line["high"] < 1 for line in lines)
+    told = [line for line in lines if line["told"] is not None]
     return (
         f"Separations both peers manage and we fail: {sum(line['failures'] for line in lines)}; "
         f"that we alone manage: {sum(line['gains'] for line in lines)}; "
         f"rises of the loss within a level: {sum(line['rises'] for line in lines)}. "
         f"Lines where our median is over 1.05 times the better peer's: {len(worse)} of {len(lines)}{_named(worse)}; "
         f"where it is worse beyond chance (the interval lies above 1): {len(surely)}{_named(surely)}; "
-        f"where it is better beyond chance: {better}."
+        f"where it is better beyond chance: {better}. "
+        f"Of the {len(told)} lines that maximum likelihood told the true densities can take part in, "
+        f"it is over 1.05 in {sum(line['told'] > 1.05 for line in told)}, "
+        f"we in {sum(line['ratio'] > 1.05 for line in told)}."
     )
 
 

@@ -14,10 +14,11 @@ import numpy as np
 
 from benchmarks.common import ROOT, Store, write_section
 from benchmarks.race.kinds import MIXTURES, mixture
-from benchmarks.race.lines import RACERS, render, summarise
+from benchmarks.race.lines import RACERS, TOLD, render, summarise
 from benchmarks.race.methods import BY_NAME
 from benchmarks.race.quality import amari
 from benchmarks.race.run import made_by
+from benchmarks.race.told import VERSION, can_be_told, fit_told
 
 SIZES = (2_000, 20_000, 200_000, 1_000_000)
 #: Draws of every size, and of those whose fits are short: what 20 leave to chance, 400 mostly decide.
@@ -33,8 +34,10 @@ def rises(trace: np.ndarray) -> int:
     return int((same & (after["loss"] - before["loss"] > 1e-12 * np.abs(before["loss"]))).sum())
 
 
-def run_once(racer: str, X: np.ndarray, A: np.ndarray, seed: int) -> dict[str, Any]:
+def run_once(racer: str, X: np.ndarray, A: np.ndarray, seed: int, kinds: tuple[str, ...]) -> dict[str, Any]:
     """Amari distance of a racer on one draw, and our rises."""
+    if racer == TOLD:
+        return {"amari": amari(fit_told(X, A, kinds), A, X)}
     if racer != "majorica":
         return {"amari": amari(BY_NAME[racer].fit(X, seed).W, A, X)}
     from majorica import ICA
@@ -66,20 +69,21 @@ class Mixtures:
 
     def run(self, name: str, n: int, draws: int) -> None:
         """Run what is not stored, all racers on one draw at a time."""
-        found = {racer: [] if self.fresh else self._stored(name, n, racer) for racer in RACERS}
+        racers = (*RACERS, TOLD) if can_be_told(MIXTURES[name]) else RACERS
+        found = {racer: [] if self.fresh else self._stored(name, n, racer) for racer in racers}
         for seed in range(draws):
-            missing = [racer for racer in RACERS if len(found[racer]) <= seed]
+            missing = [racer for racer in racers if len(found[racer]) <= seed]
             if not missing:
                 continue
             X, A = mixture(MIXTURES[name], n, seed)
             for racer in missing:
-                found[racer].append(run_once(racer, X, A, seed))
+                found[racer].append(run_once(racer, X, A, seed, MIXTURES[name]))
                 self.store.put(self._key(name, n, racer), found[racer])
 
     def line(self, name: str, n: int, draws: int) -> dict[str, Any] | None:
         """The line of stored runs; None unless every racer has all of them."""
-        runs = {racer: self._stored(name, n, racer)[:draws] for racer in RACERS}
-        return summarise(name, n, runs) if min(map(len, runs.values())) == draws else None
+        runs = {racer: self._stored(name, n, racer)[:draws] for racer in (*RACERS, TOLD)}
+        return summarise(name, n, runs) if min(len(runs[racer]) for racer in RACERS) == draws else None
 
     def time(self, name: str, n: int) -> None:
         """Time the racers unless that is stored."""
@@ -98,7 +102,8 @@ class Mixtures:
 
     @staticmethod
     def _key(name: str, n: int, racer: str) -> dict[str, Any]:
-        return {"data": name.replace(" ", ""), "method": racer, "n": n, "by": made_by(BY_NAME[racer])}
+        by = VERSION if racer == TOLD else made_by(BY_NAME[racer])
+        return {"data": name.replace(" ", ""), "method": racer, "n": n, "by": by}
 
     @staticmethod
     def _time_key(name: str, n: int) -> dict[str, Any]:

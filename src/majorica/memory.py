@@ -12,6 +12,7 @@ from majorica.problem import pass_block_length
 from majorica.solvers.levels import most_kept, smallest_level
 from majorica.solvers.progressive import ROTATION_NUMBERS, ROTATION_SAMPLES
 from majorica.solvers.quasinewton import Memory
+from majorica.solvers.touching import group_size
 from majorica.sources.base import Source, Stream
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -145,7 +146,9 @@ def _parts(source: Source | Stream, options: Options, n_jobs: int, *, on_disk: b
     if online:
         parts["first samples of the stream"] = 3 * min(n, start) * f * 8
     if options.solver in ("batch", "incremental", "online"):
-        packed = flight * k * k * (k + 1) * 4 if options.solver != "incremental" else 0
+        packed = flight * k * k * (k + 1) * 4
+        if options.solver == "incremental":  # only where shapes are refitted, some components at a time
+            packed = flight * min(group_size(k), k) * k * (k + 1) * 4 if options.adaptive else 0
         parts["moments (n_components cubed)"] = 2 * k**3 * 8 + packed
     if options.solver == "incremental":
         touch = _has_touch(source, options)

@@ -13,9 +13,10 @@ pytest.importorskip("picard")
 from benchmarks.race import mixtures
 from benchmarks.race.bound import amari_of, kappa, median_amari, pair_covariance
 from benchmarks.race.chance import interval, places, ratio
-from benchmarks.race.kinds import HUMP, KINDS, draw
-from benchmarks.race.lines import RACERS, render, summarise
+from benchmarks.race.kinds import HUMP, KINDS, draw, mixture
+from benchmarks.race.lines import RACERS, TOLD, render, summarise
 from benchmarks.race.quality import amari
+from benchmarks.race.told import can_be_told, fit_told, score
 from scipy import stats
 
 from benchmarks import common
@@ -96,24 +97,41 @@ def test_chance():
     assert places(np.array([[1.0, 2.0, 3.0], [2.0, 1.0, 3.0], [1.0, 1.0, 1.0]])) == (1, 0)
 
 
-def runs_of(distances):
-    """Stored runs of the three racers."""
-    return {
-        racer: [{"amari": float(value), "rises": 0} for value in column]
-        for racer, column in zip(RACERS, np.transpose(distances), strict=True)
-    }
+@pytest.mark.parametrize("kinds", [("normal4", "student5"), ("bimodal", "bimodal"), ("normal1.5", "normal3")])
+def test_who_is_told_the_densities_meets_the_bound(kinds):
+    n, distances = 2000, []
+    for seed in range(100):
+        X, A = mixture(kinds, n, seed)
+        W = fit_told(X, A, kinds)
+        Y = (X - X.mean(axis=0)) @ W.T
+        gradient = np.column_stack([score(kind)(y) for kind, y in zip(kinds, Y.T, strict=True)]).T @ Y / n
+        assert np.allclose(gradient, np.eye(2), atol=1e-6)
+        distances.append(amari(W, A, X))
+    assert np.median(distances) == pytest.approx(median_amari(kinds, n), rel=0.3)
+
+
+def test_densities_that_cannot_be_told():
+    assert [kind for kind in KINDS if not can_be_told((kind,))] == ["normal0.7", "uniform", "sine", "modulated"]
+
+
+def runs_of(distances, told=()):
+    """Stored runs of the three racers, and of who is told."""
+    columns = zip((*RACERS, TOLD), [*np.transpose(distances), told], strict=True)
+    return {racer: [{"amari": float(value), "rises": 0} for value in column] for racer, column in columns}
 
 
 def test_line_names_what_is_worse_at_all_and_beyond_chance():
     rng = np.random.default_rng(0)
     base = rng.exponential(size=(20, 1)) * 0.001
     surely = summarise("2 x sine", 2000, runs_of(base * [2.0, 1.0, 1.1]))
-    perhaps = summarise("2 x normal4", 20_000, runs_of(base * rng.uniform(0.5, 2, size=(20, 3))))
+    perhaps = summarise("2 x normal4", 20_000, runs_of(base * rng.uniform(0.5, 2, size=(20, 3)), base[:, 0]))
     perhaps["ratio"], perhaps["low"] = 1.07, 0.9
     text = render([surely, perhaps], [], [], "command")
     assert "2 of 2 (2 x sine at 2e3, 2 x normal4 at 2e4)" in text
     assert "lies above 1): 1 (2 x sine at 2e3)" in text
-    assert "| 2.00 | 2.00 to 2.00 | 0 / 20 | - | - | - | - |" in text
+    assert "| 2.00 | 2.00 to 2.00 | 0 / 20 | - | - | - | - | - |" in text
+    assert "Of the 1 lines" in text
+    assert perhaps["told"] == pytest.approx(np.median(base) / min(perhaps["median"][1:]))
     assert perhaps["over"][0] == pytest.approx(perhaps["median"][0] / perhaps["bound"])
 
 

@@ -156,7 +156,7 @@ def statistics(X: Array, mean: F64, B: F64, densities: Densities) -> Statistics:
 
 
 @nb.njit(nogil=True, cache=True)
-def _moments(X, mean, K, W, codes, shapes, tile, packed, tilt_sums, offsets):
+def _moments(X, mean, K, W, points, codes, shapes, tile, packed, tilt_sums, offsets):
     b, f = X.shape
     k = K.shape[0]
     for start in range(0, b, tile):
@@ -165,6 +165,10 @@ def _moments(X, mean, K, W, codes, shapes, tile, packed, tilt_sums, offsets):
         _centre(X, start, start + m, _repeated(mean), centred)
         Z = np.dot(K, centred.T)
         Y = np.dot(W, Z)
+        if points.size:
+            for i in range(Y.shape[0]):
+                for t in range(m):
+                    Y[i, t] = points[start + t, i]
         weights = np.empty_like(Y)
         tilts = np.empty_like(Y)
         majorizer_rows(Y, codes, shapes, weights, tilts, offsets)
@@ -179,8 +183,8 @@ def _moments(X, mean, K, W, codes, shapes, tile, packed, tilt_sums, offsets):
             column += k - a
 
 
-def moments(X: Array, mean: F64, K: F64, W: F64, densities: Densities) -> Moments:
-    """The surrogate's statistics of one block at the current `W`; p^3 operations a sample."""
+def moments(X: Array, mean: F64, K: F64, W: F64, densities: Densities, points: F64 | None = None) -> Moments:
+    """The surrogate's statistics of one block at the current `W`, or touching at `points`; p^3 operations a sample."""
     p, k = W.shape
     total = Moments(len(X), np.zeros((p, k * (k + 1) // 2)), np.zeros((p, k)), np.zeros(p))
     _moments(
@@ -188,6 +192,7 @@ def moments(X: Array, mean: F64, K: F64, W: F64, densities: Densities) -> Moment
         mean.astype(X.dtype),
         np.ascontiguousarray(K, X.dtype),
         np.ascontiguousarray(W, X.dtype),
+        np.empty((0, 0)) if points is None else np.ascontiguousarray(points, np.float64),
         densities.codes,
         densities.shapes,
         tile_length(max(K.shape)),

@@ -67,10 +67,13 @@ def statistics(X: Array, mean: F64, B: F64, densities: Densities) -> Statistics:
     )
 
 
-def moments(X: Array, mean: F64, K: F64, W: F64, densities: Densities) -> Moments:
-    """The surrogate's statistics of one block at the current `W`, Eq. (acc); the full E-step."""
+def moments(X: Array, mean: F64, K: F64, W: F64, densities: Densities, points: F64 | None = None) -> Moments:
+    """The surrogate's statistics of one block at the current `W`, Eq. (acc); the full E-step.
+
+    Majorizers touch at `points` ``(b, p)`` if given, at the sources if not.
+    """
     Z = project(X, mean, K).astype(np.float64)
-    Y = Z @ W.T
+    Y = Z @ W.T if points is None else points
     p, k = W.shape
     packed, tilts, offsets = np.empty((p, k * (k + 1) // 2)), np.empty((p, k)), np.empty(p)
     for i, density in enumerate(densities):

@@ -213,16 +213,14 @@ class Incremental:
         before = shapes.copy()
         gains = shapes.refit(problem.statistics(state.W, state.densities), 0.05 / problem.n)
         state.passes += 1
-        densities, changed = shapes.densities(), False
-        for i in np.flatnonzero(gains).tolist():
-            if touch_again(self, problem, state, i, densities):
-                changed = True
-            else:
-                shapes.restore(i, before)
+        better = np.flatnonzero(gains)
+        changed = touch_again(self, problem, state, better, shapes.densities()) if len(better) else better
+        for i in np.setdiff1d(better, changed).tolist():
+            shapes.restore(i, before)
         state.densities = shapes.densities()
         assert state.surrogate is not None
         state.loss = state.surrogate.value(state.W, state.densities)
-        return changed
+        return bool(len(changed))
 
     def _check(self, problem: Problem, state: IncrementalState) -> None:
         """At the end of a pass: measure the gradient once the surrogate has all but stopped falling."""

@@ -1,23 +1,28 @@
-"""The incremental solver's memory: in which precision it holds touching points, and how a component's are made anew."""
+"""The incremental solver's memory: in which precision it holds touching points, and how components' are made anew."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from majorica.densities.table import Densities
+from majorica.engines.base import total
+from majorica.kernels import Backend, kernels_for
 from majorica.kernels.codes import CodeTable
-from majorica.problem import Problem
+from majorica.problem import Array, Problem, pass_block_length
 from majorica.sources.base import split_blocks
-from majorica.statistics import F64, unpack_symmetric
+from majorica.statistics import F64, Moments, unpack_symmetric
 
 if TYPE_CHECKING:
     from majorica.solvers.incremental import Incremental, IncrementalState
 
 Precision = Literal["float32", "codes"]
 Memory = npt.NDArray[np.float32] | npt.NDArray[np.uint8]
+Indices = npt.NDArray[np.intp]
+#: Bytes of the sums a block hands over, at most, for components made anew together.
+MOST_SUMS = 2**22
 
 
 def encode(Y: F64, dtype: npt.DTypeLike, n: int, super_gaussian: npt.NDArray[np.bool_]) -> Memory:
@@ -34,47 +39,81 @@ def decode(memory: Memory, n: int, super_gaussian: npt.NDArray[np.bool_]) -> F64
     return memory.astype(np.float64)
 
 
-def touch_again(solver: Incremental, problem: Problem, state: IncrementalState, i: int, densities: Densities) -> bool:
-    """Make component `i`'s majorizers anew, of its new density, touching at the current row over all samples.
+def group_size(k: int) -> int:
+    """How many super-Gaussian components are made anew in one pass."""
+    return max(8, MOST_SUMS // (4 * k * (k + 1)))
 
-    One pass, and a short one to write the memory. False, and nothing has
-    changed, if its part of the surrogate would not fall: touching points are
-    rounded.
+
+def touch_again(
+    solver: Incremental, problem: Problem, state: IncrementalState, which: Indices, densities: Densities
+) -> Indices:
+    """Make the majorizers of the components `which` anew, of their new densities, touching at the current rows.
+
+    One pass over all samples, and a short one to write the memory. A
+    component whose part of the surrogate would not fall, since touching points
+    are rounded, stays as it is. Returns the others.
     """
+    heavy = densities.super_gaussian[which]
+    size = group_size(problem.p)
+    groups = [which[heavy][i : i + size] for i in range(0, int(heavy.sum()), size)]
+    groups += [which[~heavy]] if not heavy.all() else []
+    return np.sort(np.concatenate([_touch_group(solver, problem, state, group, densities) for group in groups]))
+
+
+def _touch_group(
+    solver: Incremental, problem: Problem, state: IncrementalState, group: Indices, densities: Densities
+) -> Indices:
+    """:func:`touch_again` for components of one family."""
     assert state.surrogate is not None
-    surrogate, w = state.surrogate, state.W[i]
-    density, heavy = densities[i], densities.super_gaussian[i]
+    surrogate, W, own = state.surrogate, state.W[group], densities.take(group)
+    blocks = split_blocks(problem.n, pass_block_length(problem.source.n_features))
+    held = None if state.touch is None else state.touch.dtype
+    white = (problem.whitening.mean, problem.whitening.matrix, W)
+    sums = total(problem.engine, _sums, problem.source, blocks, *white, own, held, problem.n, problem.backend)
+    flat = [float(density.weight(np.zeros(1))[0]) for density in own] if sums.packed.size == 0 else []
+    accepted = []
+    for j, i in enumerate(group.tolist()):
+        A = flat[j] * surrogate.covariance if flat else unpack_symmetric(sums.packed[j]) / problem.n
+        b, r = sums.tilts[j] / problem.n, float(sums.offsets[j]) / problem.n
+        rise = own.log_normalisers[j] - state.densities.log_normalisers[i] + _part(W[j], A, b, r)
+        if held is None or rise < _part(W[j], surrogate.moments[i], surrogate.tilts[i], surrogate.offsets[i]):
+            surrogate.moments[i], surrogate.tilts[i], surrogate.offsets[i] = A, b, r
+            accepted.append(j)
     if state.ledger is not None:
-        sums = problem.row_moments(w, density)
-        A, b, r = unpack_symmetric(sums.packed)[0], sums.tilts[0], float(sums.offsets[0])
-    else:
+        state.ledger[:, group] = W
+    elif accepted:
         assert state.touch is not None
-        A, b, r = np.zeros_like(surrogate.moments[i]), np.zeros_like(w), 0.0
-        for block in split_blocks(problem.n, solver.batch_size):
-            Z = problem.read(block).astype(np.float64)
-            y = decode(encode(Z @ w, state.touch.dtype, problem.n, heavy), problem.n, heavy)
-            A += (Z * density.weight(y)[:, None]).T @ Z
-            b += density.tilt(y) @ Z
-            r += float(density.offset(y).sum())
-    A, b, r = A / problem.n, b / problem.n, r / problem.n
-    if not density.super_gaussian:
-        A = float(density.weight(np.zeros(1))[0]) * surrogate.covariance
-    old = _part(w, surrogate.moments[i], surrogate.tilts[i], surrogate.offsets[i])
-    change = densities.log_normalisers[i] - state.densities.log_normalisers[i]
-    if state.ledger is not None:
-        state.ledger[:, i] = w
-    elif _part(w, A, b, r) + change < old:
-        assert state.touch is not None
-        for block in split_blocks(problem.n, solver.batch_size):
-            start, stop = block[0]
+        pieces = problem.engine.run(_held, problem.source, blocks, *white, own, held, problem.n)
+        for ((start, stop),), piece in zip(blocks, pieces, strict=True):
             if solver.store is not None:
                 solver.store.before_change([(start, stop)])
-            Z = problem.read(block).astype(np.float64)
-            state.touch[start:stop, i] = encode(Z @ w, state.touch.dtype, problem.n, heavy)
-    else:
-        return False
-    surrogate.moments[i], surrogate.tilts[i], surrogate.offsets[i] = A, b, r
-    return True
+            state.touch[start:stop, group[accepted]] = piece[:, accepted]
+    return group[accepted]
+
+
+def _held(X: Array, mean: F64, K: F64, W: F64, densities: Densities, dtype: npt.DTypeLike, n: int) -> Memory:
+    """The sources of one block as the memory holds them."""
+    Y = (X - mean.astype(X.dtype)) @ (W @ K).T.astype(X.dtype)
+    return encode(cast(F64, Y), dtype, n, densities.super_gaussian)
+
+
+def _sums(
+    X: Array, mean: F64, K: F64, W: F64, densities: Densities, dtype: npt.DTypeLike | None, n: int, backend: Backend
+) -> Moments:
+    """The surrogate's statistics of one block for some rows `W` of one family, touching where the memory can.
+
+    Weights of sub-Gaussian majorizers do not change: their moments are left out.
+    """
+    points = None
+    if dtype is not None:
+        points = decode(_held(X, mean, K, W, densities, dtype, n), n, densities.super_gaussian)
+    if densities.super_gaussian.all():
+        return kernels_for(densities, backend).moments(X, mean, K, W, densities, points)
+    Z = ((X - mean.astype(X.dtype)) @ K.T.astype(X.dtype)).astype(np.float64)
+    Y = Z @ W.T if points is None else points
+    tilts = np.column_stack([density.tilt(y) for density, y in zip(densities, Y.T, strict=True)])
+    offsets = np.array([density.offset(y).sum() for density, y in zip(densities, Y.T, strict=True)])
+    return Moments(len(X), np.empty((len(W), 0)), tilts.T @ Z, offsets)
 
 
 def _part(w: F64, A: F64, b: F64, r: float) -> float:
