@@ -63,6 +63,10 @@ def test_moments(name: str, shape: tuple[int, int, int], dtype: type) -> None:
         got, wanted = (kernels.moments(X, mean, K, W, densities, points) for kernels in (compiled, reference))
         for field in ("packed", "tilts", "offsets"):
             assert_close(getattr(got, field), getattr(wanted, field), TOLERANCE[dtype], len(X))
+        for kernels, whole in ((compiled, got), (reference, wanted)):
+            part = kernels.moments(X, mean, K, W, densities, points, squares=False)
+            assert part.packed.shape == (len(W), 0)
+            np.testing.assert_array_equal(part.tilts, whole.tilts)
 
 
 @over_densities

@@ -157,6 +157,8 @@ def test_log_det_follows_the_rows() -> None:
 
 def test_default_batch_size() -> None:
     assert default_batch_size(10**6, 10) == 1000
-    assert default_batch_size(10**6, 100) == 2500
+    assert default_batch_size(10**6, 32) == 1920
+    assert default_batch_size(10**6, 100) == 5000
+    assert default_batch_size(400_000, 100) == 2500
     assert default_batch_size(30_000, 100) == 1500
     assert default_batch_size(100, 100) == 1000

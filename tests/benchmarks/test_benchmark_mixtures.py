@@ -16,7 +16,7 @@ from benchmarks.race.chance import interval, places, ratio
 from benchmarks.race.kinds import HUMP, KINDS, draw, mixture
 from benchmarks.race.lines import RACERS, TOLD, render, summarise
 from benchmarks.race.quality import amari
-from benchmarks.race.told import can_be_told, fit_told, score
+from benchmarks.race.told import can_be_told, densities, fit_told
 from scipy import stats
 
 from benchmarks import common
@@ -104,10 +104,17 @@ def test_who_is_told_the_densities_meets_the_bound(kinds):
         X, A = mixture(kinds, n, seed)
         W = fit_told(X, A, kinds)
         Y = (X - X.mean(axis=0)) @ W.T
-        gradient = np.column_stack([score(kind)(y) for kind, y in zip(kinds, Y.T, strict=True)]).T @ Y / n
+        gradient = np.column_stack([densities(kind, y)[1] for kind, y in zip(kinds, Y.T, strict=True)]).T @ Y / n
         assert np.allclose(gradient, np.eye(2), atol=1e-6)
         distances.append(amari(W, A, X))
     assert np.median(distances) == pytest.approx(median_amari(kinds, n), rel=0.3)
+
+
+@pytest.mark.parametrize("kind", ["normal1.5", "student5", "bimodal"])
+def test_scores_are_derivatives(kind):
+    y = np.linspace(-3, 3, 60)
+    slopes = (densities(kind, y + 1e-5)[0] - densities(kind, y - 1e-5)[0]) / 2e-5
+    assert np.allclose(densities(kind, y)[1], slopes, atol=1e-6)
 
 
 def test_densities_that_cannot_be_told():

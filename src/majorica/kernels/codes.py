@@ -59,7 +59,7 @@ class CodeTable:
         """What the kernels get if the memory holds numbers."""
         return cls(np.empty((0, 0), np.float32), np.empty((0, 0)), np.empty((0, 0)))
 
-    def encode(self, Y: F64, super_gaussian: npt.NDArray[np.bool_]) -> CodeArray:
+    def encode(self, Y: npt.NDArray[np.floating], super_gaussian: npt.NDArray[np.bool_]) -> CodeArray:
         """Codes of the points nearest to `Y` ``(b, p)`` or, for one component, ``(b,)``."""
         out = np.empty(Y.shape, np.uint8)
         columns = Y[:, None] if Y.ndim == 1 else Y

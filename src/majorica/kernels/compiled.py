@@ -24,8 +24,8 @@ Array = npt.NDArray[np.floating]
 
 
 def tile_length(p: int) -> int:
-    """Samples a tile: few enough for three tiles to stay in the second-level cache."""
-    return int(min(1024, max(64, (32768 // max(p, 1)) // 64 * 64)))
+    """Samples a tile: few enough to stay in the cache, but no fewer than BLAS needs for long products."""
+    return int(min(1024, max(512, (32768 // max(p, 1)) // 64 * 64)))
 
 
 @nb.njit(nogil=True, cache=True)
@@ -174,7 +174,9 @@ def _moments(X, mean, K, W, points, codes, shapes, tile, packed, tilt_sums, offs
         majorizer_rows(Y, codes, shapes, weights, tilts, offsets)
         tilt_sums += np.dot(tilts, Z.T)
         column = 0
-        for a in range(k):  # half the work: entries (a, b) with b >= a, for all components at once
+        for a in range(
+            k if packed.size else 0
+        ):  # half the work: entries (a, b) with b >= a, for all components at once
             products = np.empty((k - a, m), X.dtype)
             for c in range(a, k):
                 for t in range(m):
@@ -183,10 +185,15 @@ def _moments(X, mean, K, W, points, codes, shapes, tile, packed, tilt_sums, offs
             column += k - a
 
 
-def moments(X: Array, mean: F64, K: F64, W: F64, densities: Densities, points: F64 | None = None) -> Moments:
-    """The surrogate's statistics of one block at the current `W`, or touching at `points`; p^3 operations a sample."""
+def moments(
+    X: Array, mean: F64, K: F64, W: F64, densities: Densities, points: F64 | None = None, *, squares: bool = True
+) -> Moments:
+    """The surrogate's statistics of one block at the current `W`, or touching at `points`; p^3 operations a sample.
+
+    Without `squares` the second moments are left out, and p^2 operations are enough.
+    """
     p, k = W.shape
-    total = Moments(len(X), np.zeros((p, k * (k + 1) // 2)), np.zeros((p, k)), np.zeros(p))
+    total = Moments(len(X), np.zeros((p, k * (k + 1) // 2 if squares else 0)), np.zeros((p, k)), np.zeros(p))
     _moments(
         X,
         mean.astype(X.dtype),

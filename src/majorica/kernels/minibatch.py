@@ -10,11 +10,14 @@ The memory is `touch`, float32, or `packed`, codes of one byte
 
 from __future__ import annotations
 
+import math
+
 import numba as nb
 import numpy as np
 
 from majorica.kernels.choose import choose_samples, name_bits
 from majorica.kernels.gaps import BLOCK, change_row, repeat_shapes
+from majorica.kernels.machine import add_row, multiply, take_row
 from majorica.kernels.rounding import repeat_cells, round_entries
 from majorica.kernels.sweep import LATE, STRIP, catch_up, sweep_row
 from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look, post
@@ -46,67 +49,80 @@ def make_rooms(
         np.empty((6, block), dtype),
         np.empty((3, block if coded else 0), dtype),
         np.empty((5, longest)),
-        np.empty(longest * (3 * p - cut), dtype),
+        np.empty(longest * p * (1 if p <= STRIP else 2), dtype),
         np.empty(longest, np.int16),
         np.empty(longest, np.uint32),
-        np.empty(longest, dtype),
-        np.empty(max(cut * p, (p - cut) ** 2), dtype),
+        np.empty(cut * p, dtype),
         np.empty((6 + 2 * LATE, p)),
     )
 
 
 @nb.njit(nogil=True, cache=True)
 def cut_at(k):
-    """The row of the moments, a multiple of `STRIP`, from which what lies left of it is never read."""
+    """Rows of the moments in one product, a multiple of `STRIP`: what lies left of their square is never read."""
     return k if k <= STRIP else STRIP * max(1, (k + STRIP) // (2 * STRIP))
 
 
 @nb.njit(nogil=True, cache=True)
-def _take_samples(white, chosen, changes, cut, samples):
-    """Chosen samples as they lie, from the `cut` on once more, and both times their weights' changes."""
-    k, m = white.shape[1], chosen.size
-    rest, white, samples = k - cut, borrow(white), borrow(samples)
-    taken, later = samples[: m * k].reshape(m, k), samples[m * k : m * (k + rest)].reshape(m, rest)
-    weighted = samples[m * (k + rest) : m * 2 * k].reshape(m, cut)
-    weighted_later = samples[m * 2 * k : m * (2 * k + rest)].reshape(m, rest)
-    for s in range(m):  # by indices: views are counted even if borrowed, and that takes as long as a short row
-        at, change = np.uintp(chosen[s]), changes[s]
-        for j in range(cut):
-            value = white[at, j]
-            taken[s, j] = value
-            weighted[s, j] = change * value
-        for j in range(rest):
-            value = white[at, cut + j]
-            taken[s, cut + j] = value
-            later[s, j] = value
-            weighted_later[s, j] = change * value
-    return taken, later, weighted, weighted_later
+def _add_squares(gemm, white, chosen, weights, scale, sums, samples, product):
+    """:func:`_add_products` for few components: one copy of a sample is enough and stays in the first-level cache.
+
+    It is taken times the root of how much its weight changes; those that gain come first and their products are
+    added, the others come from the last row up and theirs are taken off.
+    """
+    k, m, kind = white.shape[1], chosen.size, samples.dtype.type
+    numbers, plus, minus, none = borrow(white.reshape(white.size)), kind(1), kind(-1), kind(0)
+    gain, lose = 0, m
+    for s in range(m):
+        weight = weights[s]
+        lose -= weight <= 0
+        to = gain if weight > 0 else lose
+        gain += weight > 0
+        take_row(numbers, np.intp(chosen[s]) * k, kind(math.sqrt(scale * abs(weight))), samples, to * k, k)
+    multiply(gemm, plus, samples, 0, 0, k, gain, k, k, sums, 0, k, none, product)
+    if not multiply(gemm, minus, samples, gain * k, gain * k, k, m - gain, k, k, sums, 0, k, plus, product):
+        add_row(product, 0, 1.0, sums, 0, k * k)
 
 
 @nb.njit(nogil=True, cache=True)
-def _add_product(A, weighted, taken, product):
-    """``A += weighted^T taken``, a symmetric sum to the last bit in the strips' squares on the diagonal."""
-    rows, columns = A.shape
-    sums = borrow(product)[: rows * columns].reshape(rows, columns)
-    np.dot(weighted.T, taken, sums)
-    A = borrow(A)
-    for i in range(rows):
+def _add_strips(gemm, white, chosen, weights, scale, sums, samples, product):
+    """:func:`_add_products` for many components: two copies of a sample, so that `sums` are read and written once."""
+    k, m, kind = white.shape[1], chosen.size, samples.dtype.type
+    numbers, cut, one, none = borrow(white.reshape(white.size)), cut_at(k), kind(1), kind(0)
+    for s in range(m):
+        at = np.intp(chosen[s]) * k
+        take_row(numbers, at, one, samples, s * k, k)
+        take_row(numbers, at, kind(scale * weights[s]), samples, (m + s) * k, k)
+    for start in range(0, k, cut):
+        rows, columns, to = min(cut, k - start), k - start, start * (k + 1)
+        if not multiply(gemm, one, samples, m * k + start, start, k, m, rows, columns, sums, to, k, none, product):
+            for i in range(rows):
+                add_row(product, i * columns, 1.0, sums, to + i * k, columns)
+
+
+@nb.njit(nogil=True, cache=True)
+def _add_products(gemm, white, chosen, weights, scale, A, samples, product):
+    """``A += sum_s scale weights_s z_s z_s^T`` over the chosen samples, strip by strip from the diagonal on.
+
+    Symmetric to the last bit in the strips' squares.
+    """
+    k, A, samples = A.shape[0], borrow(A), borrow(samples)
+    sums = A.reshape(A.size)
+    if k <= STRIP:
+        _add_squares(gemm, white, chosen, weights, scale, sums, samples, product)
+    else:
+        _add_strips(gemm, white, chosen, weights, scale, sums, samples, product)
+    for i in range(k):
         for j in range(i // STRIP * STRIP, i):
-            sums[i, j] = sums[j, i]
-    for i in range(rows):
-        row0, row1 = A[i], sums[i]
-        for j in range(columns):
-            row0[j] += row1[j]
+            A[i, j] = A[j, i]
 
 
 @nb.njit(nogil=True, cache=True)
 def _add_tilts(white, chosen, tilts, scale, tilt):
     """``tilt += sum_s scale tilts_s z_s`` over the chosen samples."""
-    white = borrow(white)
+    numbers, tilt = borrow(white.reshape(white.size)), borrow(tilt)
     for s in range(chosen.size):
-        z, change = white[chosen[s]], scale * tilts[s]
-        for j in range(tilt.size):
-            tilt[j] += change * z[j]
+        add_row(numbers, np.intp(chosen[s]) * tilt.size, scale * tilts[s], tilt, 0, tilt.size)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -127,11 +143,11 @@ def _mirror(moments):
 
 @nb.njit(nogil=True, cache=True)
 def _move_component(
-    i, white, unmixed, ends, rows, code, shape, flat, scale, touch, packed, levels, edges, A, tilt, offsets, numbers,
-    named, chosen, changes, samples, product,
+    gemm, i, white, unmixed, ends, rows, code, shape, flat, scale, touch, packed, levels, edges, A, tilt, offsets,
+    numbers, named, chosen, samples, product,
 ):  # fmt: skip
     """Move component `i`'s chosen majorizers to its sources: Eq. (updateamem) in one product, and the memory."""
-    k, p = A.shape[0], unmixed.shape[1]
+    p = unmixed.shape[1]
     numbers, samples, rows, room = borrow(numbers), borrow(samples), borrow(rows), rows.size // ends.size
     old, y, weights, tilts = numbers[0], numbers[1], numbers[2], numbers[3]
     Y, memory, codes = unmixed.reshape(unmixed.size), touch.reshape(touch.size), packed.reshape(packed.size)
@@ -149,7 +165,7 @@ def _move_component(
     if m == 0:
         return
     old, y, weights, tilts = old[:m], y[:m], weights[:m], tilts[:m]
-    chosen, changes = borrow(chosen)[:m], borrow(changes)[:m]
+    chosen = borrow(chosen)[:m]
     stored = y
     if packed.size:
         stored = numbers[4, :m]
@@ -165,18 +181,12 @@ def _move_component(
     if flat > 0:
         _add_tilts(white, chosen, tilts, scale, tilt)
         return
-    for s in range(m):
-        changes[s] = scale * weights[s]
-    cut = cut_at(k)
-    taken, later, weighted, weighted_later = _take_samples(white, chosen, changes, cut, samples)
-    _add_product(A[:cut], weighted, taken, product)
-    if cut < k:
-        _add_product(A[cut:, cut:], weighted_later, later, product)
+    _add_products(gemm, white, chosen, weights, scale, A, samples, product)
 
 
 @nb.njit(nogil=True, cache=True)
 def run_minibatches(
-    first, team, X, starts, stops, mean, K, W, inverse, log_det, codes, shapes, flat, covariance_inverse, keys,
+    first, team, gemm, X, starts, stops, mean, K, W, inverse, log_det, codes, shapes, flat, covariance_inverse, keys,
     scale, touch, packed, levels, edges, cells, moments, tilts, offsets, iterations, log_normaliser, sweeps,
     refresh_every, q, rooms, now, white, origins, known, unmixed, ends, rows, losses,
 ):  # fmt: skip
@@ -206,7 +216,7 @@ def run_minibatches(
     params, limits, numbers, samples, named = (
         borrow(rooms[5]), borrow(rooms[6]), borrow(rooms[7]), borrow(rooms[8]), borrow(rooms[9]),
     )  # fmt: skip
-    chosen, changes, product, work = borrow(rooms[10]), borrow(rooms[11]), borrow(rooms[12]), borrow(rooms[13])
+    chosen, product, work = borrow(rooms[10]), borrow(rooms[11]), borrow(rooms[12])
     p, k = W.shape
     f, parts, length = X.shape[1], ends.shape[0], ranks.size // q
     room, names = length + 1, name_bits(p)
@@ -271,9 +281,9 @@ def run_minibatches(
             start, stop = starts[task // p], stops[task // p]
             whole = white[origins[task // p] : origins[task // p] + stop - start]
             _move_component(
-                i, whole, unmixed, ends, rows, codes[i], shapes[i], flat[i], scale, touch[start:stop],
-                packed[start:stop], levels, edges, moments[i], tilts[i], offsets, numbers, named, chosen, changes,
-                samples, product,
+                gemm, i, whole, unmixed, ends, rows, codes[i], shapes[i], flat[i], scale, touch[start:stop],
+                packed[start:stop], levels, edges, moments[i], tilts[i], offsets, numbers, named, chosen, samples,
+                product,
             )  # fmt: skip
             post(team, DONE + i, task // p + 1)
             continue

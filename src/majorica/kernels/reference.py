@@ -67,10 +67,13 @@ def statistics(X: Array, mean: F64, B: F64, densities: Densities) -> Statistics:
     )
 
 
-def moments(X: Array, mean: F64, K: F64, W: F64, densities: Densities, points: F64 | None = None) -> Moments:
+def moments(
+    X: Array, mean: F64, K: F64, W: F64, densities: Densities, points: F64 | None = None, *, squares: bool = True
+) -> Moments:
     """The surrogate's statistics of one block at the current `W`, Eq. (acc); the full E-step.
 
     Majorizers touch at `points` ``(b, p)`` if given, at the sources if not.
+    Without `squares` the second moments are left out, ``packed`` is (p, 0).
     """
     Z = project(X, mean, K).astype(np.float64)
     Y = Z @ W.T if points is None else points
@@ -81,7 +84,7 @@ def moments(X: Array, mean: F64, K: F64, W: F64, densities: Densities, points: F
         packed[i] = pack_symmetric((Z * density.weight(y)[:, None]).T @ Z)
         tilts[i] = density.tilt(y) @ Z
         offsets[i] = density.offset(y).sum()
-    return Moments(len(X), packed, tilts, offsets)
+    return Moments(len(X), packed if squares else packed[:, :0], tilts, offsets)
 
 
 def blend(moments_: F64, packed: F64, keep: F64, share: F64) -> None:

@@ -30,9 +30,10 @@ MOST_WHITE = 2**28
 def default_batch_size(n: int, p: int) -> int:
     """Samples in a mini-batch: 1000, and with many components 25 each, but at least 20 mini-batches a pass.
 
-    The M-step costs p^3 a mini-batch, a sample p^2: wider ones bound its share.
+    The M-step costs p^3 a mini-batch, a sample p^2: wider ones bound its
+    share. Where a pass still has 200 of them, 60 samples a component.
     """
-    return max(1000, min(25 * p, n // 20))
+    return max(1000, min(25 * p, n // 20), min(60 * p, n // 200))
 
 
 class TouchStore(Protocol):

@@ -28,6 +28,7 @@ WORTH_SHARING = 2_000_000
 def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState) -> F64:
     """Up to ``state.burst`` mini-batches of this pass; returns the surrogate after each."""
     from majorica.kernels import minibatch as kernels
+    from majorica.kernels.machine import gemm_of
 
     assert state.surrogate is not None
     assert state.touch is not None
@@ -54,6 +55,7 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     parts = kernels.count_parts(longest)
     length = -(-longest // parts)
     given = (
+        gemm_of(X.dtype),
         X,
         starts,
         stops,

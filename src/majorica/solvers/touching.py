@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,11 +25,11 @@ Indices = npt.NDArray[np.intp]
 MOST_SUMS = 2**22
 
 
-def encode(Y: F64, dtype: npt.DTypeLike, n: int, super_gaussian: npt.NDArray[np.bool_]) -> Memory:
+def encode(Y: npt.NDArray[np.floating], dtype: npt.DTypeLike, n: int, super_gaussian: npt.NDArray[np.bool_]) -> Memory:
     """`Y` ``(b, p)`` or ``(b,)`` as a memory of that type, for `n` samples, holds it."""
     if dtype == np.uint8:
         return CodeTable.of(n).encode(Y, super_gaussian)
-    return Y.astype(np.float32)
+    return Y.astype(np.float32, copy=False)
 
 
 def decode(memory: Memory, n: int, super_gaussian: npt.NDArray[np.bool_]) -> F64:
@@ -83,7 +83,7 @@ def _touch_group(
         state.ledger[:, group] = W
     elif accepted:
         assert state.touch is not None
-        pieces = problem.engine.run(_held, problem.source, blocks, *white, own, held, problem.n)
+        pieces = problem.engine.run(_held, problem.source, blocks, *white, own, held, problem.n, problem.backend)
         for ((start, stop),), piece in zip(blocks, pieces, strict=True):
             if solver.store is not None:
                 solver.store.before_change([(start, stop)])
@@ -91,10 +91,12 @@ def _touch_group(
     return group[accepted]
 
 
-def _held(X: Array, mean: F64, K: F64, W: F64, densities: Densities, dtype: npt.DTypeLike, n: int) -> Memory:
+def _held(
+    X: Array, mean: F64, K: F64, W: F64, densities: Densities, dtype: npt.DTypeLike, n: int, backend: Backend
+) -> Memory:
     """The sources of one block as the memory holds them."""
-    Y = (X - mean.astype(X.dtype)) @ (W @ K).T.astype(X.dtype)
-    return encode(cast(F64, Y), dtype, n, densities.super_gaussian)
+    Y = kernels_for(densities, backend).whiten(X, mean, W @ K)
+    return encode(Y, dtype, n, densities.super_gaussian)
 
 
 def _sums(
@@ -106,14 +108,10 @@ def _sums(
     """
     points = None
     if dtype is not None:
-        points = decode(_held(X, mean, K, W, densities, dtype, n), n, densities.super_gaussian)
-    if densities.super_gaussian.all():
-        return kernels_for(densities, backend).moments(X, mean, K, W, densities, points)
-    Z = ((X - mean.astype(X.dtype)) @ K.T.astype(X.dtype)).astype(np.float64)
-    Y = Z @ W.T if points is None else points
-    tilts = np.column_stack([density.tilt(y) for density, y in zip(densities, Y.T, strict=True)])
-    offsets = np.array([density.offset(y).sum() for density, y in zip(densities, Y.T, strict=True)])
-    return Moments(len(X), np.empty((len(W), 0)), tilts.T @ Z, offsets)
+        held = _held(X, mean, K, W, densities, dtype, n, backend)
+        points = decode(held, n, densities.super_gaussian)
+    squares = bool(densities.super_gaussian.all())
+    return kernels_for(densities, backend).moments(X, mean, K, W, densities, points, squares=squares)
 
 
 def _part(w: F64, A: F64, b: F64, r: float) -> float:
