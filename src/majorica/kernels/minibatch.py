@@ -39,7 +39,7 @@ def make_rooms(
     p: int, f: int, q: int, length: int, parts: int, dtype: np.dtype, *, coded: bool
 ) -> tuple[np.ndarray, ...]:
     """The arrays a thread works in, made here so that compiled code need not count its views of them."""
-    longest, block, cut = parts * length, max(1, BLOCK // p) * p, cut_at.py_func(p)
+    longest, block = parts * length, max(1, BLOCK // p) * p
     return (
         np.empty(max(1, 1024 // f) * f, dtype),  # the mean, over and over
         np.empty(length * (f + p + 2), dtype),
@@ -52,15 +52,9 @@ def make_rooms(
         np.empty(longest * p * (1 if p <= STRIP else 2), dtype),
         np.empty(longest, np.int16),
         np.empty(longest, np.uint32),
-        np.empty(cut * p, dtype),
+        np.empty(min(p, STRIP) * p, dtype),
         np.empty((6 + 2 * LATE, p)),
     )
-
-
-@nb.njit(nogil=True, cache=True)
-def cut_at(k):
-    """Rows of the moments in one product, a multiple of `STRIP`: what lies left of their square is never read."""
-    return k if k <= STRIP else STRIP * max(1, (k + STRIP) // (2 * STRIP))
 
 
 @nb.njit(nogil=True, cache=True)
@@ -88,13 +82,13 @@ def _add_squares(gemm, white, chosen, weights, scale, sums, samples, product):
 def _add_strips(gemm, white, chosen, weights, scale, sums, samples, product):
     """:func:`_add_products` for many components: two copies of a sample, so that `sums` are read and written once."""
     k, m, kind = white.shape[1], chosen.size, samples.dtype.type
-    numbers, cut, one, none = borrow(white.reshape(white.size)), cut_at(k), kind(1), kind(0)
+    numbers, one, none = borrow(white.reshape(white.size)), kind(1), kind(0)
     for s in range(m):
         at = np.intp(chosen[s]) * k
         take_row(numbers, at, one, samples, s * k, k)
         take_row(numbers, at, kind(scale * weights[s]), samples, (m + s) * k, k)
-    for start in range(0, k, cut):
-        rows, columns, to = min(cut, k - start), k - start, start * (k + 1)
+    for start in range(0, k, STRIP):
+        rows, columns, to = min(STRIP, k - start), k - start, start * (k + 1)
         if not multiply(gemm, one, samples, m * k + start, start, k, m, rows, columns, sums, to, k, none, product):
             for i in range(rows):
                 add_row(product, i * columns, 1.0, sums, to + i * k, columns)
