@@ -131,7 +131,9 @@ def _brief(result: dict[str, Any]) -> str:
         return f"{len(result['points'])} points"
     if "memory" in result:
         return f"{result['memory'] / 2**20:.0f} MB over {result['data'] / 2**20:.0f} MB of data"
-    return json.dumps({"seconds": [round(s, 3) for s in result["seconds"]], "adaptive": round(result["adaptive"], 5)})
+    seconds = result["seconds"]
+    shown = {"fits": len(seconds), "first": round(seconds[0], 4), "best": round(min(seconds), 4)}
+    return json.dumps({**shown, "adaptive": round(result["adaptive"], 5)})
 
 
 def say(text: str) -> None:
