@@ -15,6 +15,7 @@ from majorica.densities.table import Densities
 from majorica.kernels import rounding
 from majorica.kernels.codes import SIGN, CodeTable
 from majorica.solvers import Incremental, drive, touching
+from majorica.sources.base import split_blocks
 from majorica.sources.sliced import SlicedSource
 from makers import (
     ALL_DENSITIES,
@@ -210,10 +211,9 @@ def test_majorizers_made_anew_are_those_of_the_memory(
 ) -> None:
     """Components of both families, in several blocks: moments, tilts and offsets as the definition has them."""
     monkeypatch.setattr(touching, "MOST_SUMS", sums)
-    monkeypatch.setattr(touching, "pass_block_length", lambda f: 4096)
     p = 12
     X = sources_of_both_kinds(9000, p)
-    problem = replace(make_problem(X), backend=backend)
+    problem = replace(make_problem(X), backend=backend, blocks=split_blocks(len(X), 4096))
     Z = whiten(X, problem.whitening)
     heavy, light = Piecewise((2.0, 1.2, 0.7, 0.3, 0.2)), Piecewise((0.5, 0.8, 1.0, 1.5, 2.0))
     now = Densities([light if i % 4 == 1 else heavy for i in range(p)])

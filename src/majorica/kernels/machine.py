@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba import njit, types
-from numba.core import cgutils
 from numba.extending import get_cython_function_address, intrinsic
 
 #: Bytes of the two vectors.
 WIDE, NARROW = 32, 16
 
 
-def _place(context, builder, kind, array, index):
+def place(context, builder, kind, array, index):
+    """Where ``array[index]`` lies, for code that is generated."""
     return builder.gep(context.make_array(kind)(context, builder, array).data, [index])
 
 
@@ -49,7 +49,7 @@ def _take(size):
             step = source.dtype.bitwidth // 8
 
             def point(kind_, array, index):
-                return builder.bitcast(_place(context, builder, kind_, array, index), kind.as_pointer())
+                return builder.bitcast(place(context, builder, kind_, array, index), kind.as_pointer())
 
             values = builder.load(point(source, source_, at_), align=step)
             builder.store(builder.fmul(_repeat(builder, factor_, kind), values), point(out, out_, to_), align=step)
@@ -89,8 +89,8 @@ def _add_four(typingctx, source, at, factor, out, to):
         source_, at_, factor_, out_, to_ = arguments
         four = ir.VectorType(ir.DoubleType(), 4)
         own = ir.VectorType(context.get_data_type(source.dtype), 4)
-        from_ = builder.bitcast(_place(context, builder, source, source_, at_), own.as_pointer())
-        into = builder.bitcast(_place(context, builder, out, out_, to_), four.as_pointer())
+        from_ = builder.bitcast(place(context, builder, source, source_, at_), own.as_pointer())
+        into = builder.bitcast(place(context, builder, out, out_, to_), four.as_pointer())
         values = builder.load(from_, align=source.dtype.bitwidth // 8)
         values = values if source.dtype == types.float64 else builder.fpext(values, four)
         product = builder.fmul(_repeat(builder, factor_, four), values)
@@ -135,10 +135,13 @@ def multiply(typingctx, gemm, sign, numbers, left, right, length, inner, rows, c
         byte, adds = ir.IntType(8).as_pointer(), sums.dtype == numbers.dtype
 
         def hold(value):
-            return builder.bitcast(cgutils.alloca_once_value(builder, value), byte)
+            with builder.goto_entry_block():  # once a call, however often a loop comes by
+                room = builder.alloca(value.type)
+            builder.store(value, room)
+            return builder.bitcast(room, byte)
 
         def point(kind, array, index):
-            return builder.bitcast(_place(context, builder, kind, array, index), byte)
+            return builder.bitcast(place(context, builder, kind, array, index), byte)
 
         # BLAS counts along columns: it is asked for the transpose. It takes the low bytes of its integers if it wants.
         no, yes = (hold(ir.Constant(ir.IntType(8), ord(letter))) for letter in "NT")

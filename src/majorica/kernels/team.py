@@ -13,12 +13,10 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from majorica.kernels.machine import place
+
 #: Readings of a number before a waiting thread lets others run.
 PATIENCE = 2000
-
-
-def _place(context, builder, kind, array, index):
-    return builder.gep(context.make_array(kind)(context, builder, array).data, [index])
 
 
 @intrinsic
@@ -26,7 +24,7 @@ def look(typingctx, numbers, index):
     """``numbers[index]``, and all that was written before it was posted."""
 
     def generate(context, builder, signature, arguments):
-        return builder.load_atomic(_place(context, builder, signature.args[0], *arguments), "acquire", 8)
+        return builder.load_atomic(place(context, builder, signature.args[0], *arguments), "acquire", 8)
 
     return types.int64(numbers, types.intp), generate
 
@@ -36,8 +34,8 @@ def post(typingctx, numbers, index, value):
     """``numbers[index] = value``, once all writes before it are done."""
 
     def generate(context, builder, signature, arguments):
-        place = _place(context, builder, signature.args[0], *arguments[:2])
-        builder.store_atomic(arguments[2], place, "release", 8)
+        at = place(context, builder, signature.args[0], *arguments[:2])
+        builder.store_atomic(arguments[2], at, "release", 8)
         return context.get_dummy_value()
 
     return types.void(numbers, types.intp, types.int64), generate
@@ -48,8 +46,8 @@ def add_one(typingctx, numbers, index):
     """``numbers[index] += 1``, once all writes before it are done; returns what it was."""
 
     def generate(context, builder, signature, arguments):
-        place = _place(context, builder, signature.args[0], *arguments)
-        return builder.atomic_rmw("add", place, ir.Constant(ir.IntType(64), 1), "acq_rel")
+        at = place(context, builder, signature.args[0], *arguments)
+        return builder.atomic_rmw("add", at, ir.Constant(ir.IntType(64), 1), "acq_rel")
 
     return types.int64(numbers, types.intp), generate
 
@@ -59,8 +57,8 @@ def _swap(typingctx, numbers, index, old, new):
     """Whether ``numbers[index]`` was `old` and now is `new`."""
 
     def generate(context, builder, signature, arguments):
-        place = _place(context, builder, signature.args[0], *arguments[:2])
-        pair = builder.cmpxchg(place, arguments[2], arguments[3], "acq_rel", "acquire")
+        at = place(context, builder, signature.args[0], *arguments[:2])
+        pair = builder.cmpxchg(at, arguments[2], arguments[3], "acq_rel", "acquire")
         return builder.extract_value(pair, 1)
 
     return types.boolean(numbers, types.intp, types.int64, types.int64), generate

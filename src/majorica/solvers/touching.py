@@ -11,9 +11,9 @@ from majorica.densities.table import Densities
 from majorica.engines.base import total
 from majorica.kernels import Backend, kernels_for
 from majorica.kernels.codes import CodeTable
-from majorica.problem import Array, Problem, pass_block_length
-from majorica.sources.base import split_blocks
+from majorica.problem import Array, Problem
 from majorica.statistics import F64, Moments, unpack_symmetric
+from majorica.surrogate import flat_weights
 
 if TYPE_CHECKING:
     from majorica.solvers.incremental import Incremental, IncrementalState
@@ -66,25 +66,24 @@ def _touch_group(
     """:func:`touch_again` for components of one family."""
     assert state.surrogate is not None
     surrogate, W, own = state.surrogate, state.W[group], densities.take(group)
-    blocks = split_blocks(problem.n, pass_block_length(problem.source.n_features))
     held = None if state.touch is None else state.touch.dtype
-    white = (problem.whitening.mean, problem.whitening.matrix, W)
-    sums = total(problem.engine, _sums, problem.source, blocks, *white, own, held, problem.n, problem.backend)
-    flat = [float(density.weight(np.zeros(1))[0]) for density in own] if sums.packed.size == 0 else []
+    shared = (problem.whitening.mean, problem.whitening.matrix, W, own, held, problem.n, problem.backend)
+    sums = total(problem.engine, _sums, problem.source, problem.blocks, *shared)
+    flat = flat_weights(own)
     accepted = []
     for j, i in enumerate(group.tolist()):
-        A = flat[j] * surrogate.covariance if flat else unpack_symmetric(sums.packed[j]) / problem.n
+        A = flat[j] * surrogate.covariance if flat[j] > 0 else unpack_symmetric(sums.packed[j]) / problem.n
         b, r = sums.tilts[j] / problem.n, float(sums.offsets[j]) / problem.n
-        rise = own.log_normalisers[j] - state.densities.log_normalisers[i] + _part(W[j], A, b, r)
-        if held is None or rise < _part(W[j], surrogate.moments[i], surrogate.tilts[i], surrogate.offsets[i]):
+        now = own.log_normalisers[j] - state.densities.log_normalisers[i] + _part(W[j], A, b, r)
+        if held is None or now < _part(W[j], surrogate.moments[i], surrogate.tilts[i], surrogate.offsets[i]):
             surrogate.moments[i], surrogate.tilts[i], surrogate.offsets[i] = A, b, r
             accepted.append(j)
     if state.ledger is not None:
         state.ledger[:, group] = W
     elif accepted:
         assert state.touch is not None
-        pieces = problem.engine.run(_held, problem.source, blocks, *white, own, held, problem.n, problem.backend)
-        for ((start, stop),), piece in zip(blocks, pieces, strict=True):
+        pieces = problem.engine.run(_held, problem.source, problem.blocks, *shared)
+        for ((start, stop),), piece in zip(problem.blocks, pieces, strict=True):
             if solver.store is not None:
                 solver.store.before_change([(start, stop)])
             state.touch[start:stop, group[accepted]] = piece[:, accepted]
