@@ -130,21 +130,40 @@ def test_peak_memory_does_not_grow_with_the_data(solver: str, tmp_path: Path) ->
 
 
 LIMITED = """
-import json, resource, sys, warnings
+import json, resource, sys, threading, time, warnings
 warnings.simplefilter("ignore")
+import numba
 import numpy as np
+from threadpoolctl import threadpool_limits
 from majorica import ICA, as_source
 from majorica.memory import make_plan
 from majorica.parameters import resolve
 
 path, solver, share = sys.argv[1], sys.argv[2], float(sys.argv[3])
 
+def fill_buffers(threads=3):
+    '''BLAS keeps a buffer for as many products as ever ran at once: have them run at once, in NumPy's and SciPy's.'''
+    product = numba.njit("(f8[:,::1], f8[:,::1])", nogil=True)(lambda A, out: np.dot(A, A, out))
+    square = np.ones((300, 300))
+    together = threading.Barrier(threads)
+    def work():
+        out = np.empty_like(square)
+        for multiply in (product, lambda A, out: np.matmul(A, A, out)):
+            together.wait()
+            end = time.monotonic() + 0.3
+            while time.monotonic() < end:
+                multiply(square, out)
+    team = [threading.Thread(target=work) for _ in range(threads)]
+    with threadpool_limits(1):
+        for thread in team: thread.start()
+        for thread in team: thread.join()
+
 def new(**more):
     return ICA(solver=solver, max_iter=3, random_state=0, n_jobs=2, batch_size=1000, **more)
 
 source = as_source(path)
-# Loads compiled code (for read-only samples too) and starts threads, each with the buffer that BLAS keeps for it.
-new().fit(source.read(0, 40_000))
+new().fit(source.read(0, 40_000))  # loads compiled code, for read-only samples too
+fill_buffers()
 limit = make_plan(source, resolve(new(), solver), n_jobs=2).total
 with open("/proc/self/status") as status:
     data = next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmData"))
