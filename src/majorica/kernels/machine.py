@@ -24,14 +24,15 @@ def place(context, builder, kind, array, index):
     return builder.gep(context.make_array(kind)(context, builder, array).data, [index])
 
 
-def _repeat(builder, number, kind):
+def repeat(builder, number, kind):
     """`number` in every place of a vector."""
     nothing = ir.Constant(kind, ir.Undefined)
     first = builder.insert_element(nothing, number, ir.Constant(ir.IntType(32), 0))
     return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(ir.IntType(32), kind.count), None))
 
 
-def _flat(*arrays):
+def is_flat(*arrays):
+    """Whether these types are of arrays in one row."""
     return all(isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C" for array in arrays)
 
 
@@ -52,10 +53,10 @@ def _take(size):
                 return builder.bitcast(place(context, builder, kind_, array, index), kind.as_pointer())
 
             values = builder.load(point(source, source_, at_), align=step)
-            builder.store(builder.fmul(_repeat(builder, factor_, kind), values), point(out, out_, to_), align=step)
+            builder.store(builder.fmul(repeat(builder, factor_, kind), values), point(out, out_, to_), align=step)
             return context.get_dummy_value()
 
-        if not (_flat(source, out) and source.dtype == out.dtype):
+        if not (is_flat(source, out) and source.dtype == out.dtype):
             return None
         return types.void(source, types.intp, source.dtype, out, types.intp), generate
 
@@ -93,11 +94,11 @@ def _add_four(typingctx, source, at, factor, out, to):
         into = builder.bitcast(place(context, builder, out, out_, to_), four.as_pointer())
         values = builder.load(from_, align=source.dtype.bitwidth // 8)
         values = values if source.dtype == types.float64 else builder.fpext(values, four)
-        product = builder.fmul(_repeat(builder, factor_, four), values)
+        product = builder.fmul(repeat(builder, factor_, four), values)
         builder.store(builder.fadd(builder.load(into, align=8), product), into, align=8)
         return context.get_dummy_value()
 
-    if not (_flat(source, out) and out.dtype == types.float64):
+    if not (is_flat(source, out) and out.dtype == types.float64):
         return None
     return types.void(source, types.intp, types.float64, out, types.intp), generate
 
@@ -156,7 +157,7 @@ def multiply(typingctx, gemm, sign, numbers, left, right, length, inner, rows, c
         builder.call(builder.inttoptr(gemm_, function), given)
         return ir.Constant(ir.IntType(1), adds)
 
-    if not (_flat(numbers, sums, product) and numbers.dtype == product.dtype):
+    if not (is_flat(numbers, sums, product) and numbers.dtype == product.dtype):
         return None
     number, places = numbers.dtype, (types.intp,) * 6
     return types.boolean(types.intp, number, numbers, *places, sums, types.intp, types.intp, number, product), generate

@@ -10,21 +10,20 @@ The memory is `touch`, float32, or `packed`, codes of one byte
 
 from __future__ import annotations
 
-import math
-
 import numba as nb
 import numpy as np
 
 from majorica.kernels.choose import choose_samples, name_bits
 from majorica.kernels.gaps import BLOCK, change_row, repeat_shapes
 from majorica.kernels.machine import add_row, multiply, take_row
+from majorica.kernels.outer import OUTER, add_outer, product_size
 from majorica.kernels.rounding import repeat_cells, round_entries
 from majorica.kernels.sweep import LATE, STRIP, catch_up, sweep_row
 from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look, post
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "b1d81732bbcdef25"
+INLINED_DIGEST = "78a6ba492069349f"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over, or a thread failed. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
@@ -49,33 +48,12 @@ def make_rooms(
         np.empty((6, block), dtype),
         np.empty((3, block if coded else 0), dtype),
         np.empty((5, longest)),
-        np.empty(longest * p * (1 if p <= STRIP else 2), dtype),
+        np.empty(longest if p <= OUTER else 2 * longest * p, dtype),
         np.empty(longest, np.int16),
         np.empty(longest, np.uint32),
-        np.empty(min(p, STRIP) * p, dtype),
+        np.empty(product_size(p, dtype.itemsize) if p <= OUTER else STRIP * p, dtype),
         np.empty((6 + 2 * LATE, p)),
     )
-
-
-@nb.njit(nogil=True, cache=True)
-def _add_squares(gemm, white, chosen, weights, scale, sums, samples, product):
-    """:func:`_add_products` for few components: one copy of a sample is enough and stays in the first-level cache.
-
-    It is taken times the root of how much its weight changes; those that gain come first and their products are
-    added, the others come from the last row up and theirs are taken off.
-    """
-    k, m, kind = white.shape[1], chosen.size, samples.dtype.type
-    numbers, plus, minus, none = borrow(white.reshape(white.size)), kind(1), kind(-1), kind(0)
-    gain, lose = 0, m
-    for s in range(m):
-        weight = weights[s]
-        lose -= weight <= 0
-        to = gain if weight > 0 else lose
-        gain += weight > 0
-        take_row(numbers, np.intp(chosen[s]) * k, kind(math.sqrt(scale * abs(weight))), samples, to * k, k)
-    multiply(gemm, plus, samples, 0, 0, k, gain, k, k, sums, 0, k, none, product)
-    if not multiply(gemm, minus, samples, gain * k, gain * k, k, m - gain, k, k, sums, 0, k, plus, product):
-        add_row(product, 0, 1.0, sums, 0, k * k)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -100,10 +78,12 @@ def _add_products(gemm, white, chosen, weights, scale, A, samples, product):
 
     Symmetric to the last bit in the strips' squares.
     """
-    k, A, samples = A.shape[0], borrow(A), borrow(samples)
+    k, kind, A, samples = A.shape[0], samples.dtype.type, borrow(A), borrow(samples)
     sums = A.reshape(A.size)
-    if k <= STRIP:
-        _add_squares(gemm, white, chosen, weights, scale, sums, samples, product)
+    if k <= OUTER:
+        for s in range(chosen.size):
+            samples[s] = kind(scale * weights[s])
+        add_outer(borrow(white.reshape(white.size)), chosen, samples, k, sums, product)
     else:
         _add_strips(gemm, white, chosen, weights, scale, sums, samples, product)
     for i in range(k):

@@ -29,6 +29,7 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     """Up to ``state.burst`` mini-batches of this pass; returns the surrogate after each."""
     from majorica.kernels import minibatch as kernels
     from majorica.kernels.machine import gemm_of
+    from majorica.kernels.outer import make_readable
 
     assert state.surrogate is not None
     assert state.touch is not None
@@ -86,7 +87,7 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     kept = None if array is None else _kept_white(solver, problem, state, array)
     shared = (
         np.empty((p, p), X.dtype),
-        np.empty((longest, p), X.dtype) if kept is None else kept.samples,
+        make_readable(longest, p, X.dtype) if kept is None else kept.samples,
         np.zeros(len(starts), np.intp) if kept is None else starts,
         np.zeros(len(starts), np.bool_) if kept is None else kept.known[numbers],
         np.empty((longest, p), X.dtype),
@@ -126,9 +127,11 @@ def _kept_white(
     solver: Incremental, problem: Problem, state: IncrementalState, X: npt.NDArray[np.floating]
 ) -> KeptWhite | None:
     """Where whitened samples are kept from visit to visit, None if they are too many."""
+    from majorica.kernels.outer import make_readable
+
     if state.white is None and problem.n * problem.p * X.itemsize <= solver.most_white:
         known = np.zeros(-(-problem.n // solver.batch_size), np.bool_)
-        state.white = KeptWhite(np.empty((problem.n, problem.p), X.dtype), known)
+        state.white = KeptWhite(make_readable(problem.n, problem.p, X.dtype), known)
     return state.white
 
 

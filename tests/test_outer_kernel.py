@@ -1,0 +1,39 @@
+"""Sums of weighted squares where the samples lie: what NumPy gives, from the diagonal on, and nothing else touched."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from majorica.kernels.outer import LINE, OUTER, add_outer, make_readable, product_size
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("m", [0, 1, 50])
+@pytest.mark.parametrize("k", [*range(1, 20), 23, 24, 25, 31, 32, 33, 40, 47, 48, 49, 55, 63, OUTER])
+def test_sums_of_weighted_squares(k: int, m: int, dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    Z = make_readable(60, k, np.dtype(dtype))
+    Z[:] = rng.normal(size=(60, k))
+    chosen = np.sort(rng.choice(60, m, replace=False)).astype(np.uint32)
+    factors = rng.normal(size=m).astype(dtype)
+    sums = rng.normal(size=(k, k))
+    size = product_size(k, Z.itemsize)
+    product = np.full(size + 8, 7, dtype)
+    expected = sums + np.einsum("s,si,sj->ij", factors, Z[chosen], Z[chosen], dtype=np.float64)
+    before = sums.copy()
+    add_outer(Z.reshape(Z.size), chosen, factors, k, sums.reshape(k * k), product[:size])
+    upper, left = np.triu_indices(k), np.arange(k)[:, None] // 4 * 4 > np.arange(k)
+    np.testing.assert_allclose(sums[upper], expected[upper], atol=1e-12 if dtype is np.float64 else 2e-4)
+    np.testing.assert_array_equal(sums[left], before[left])
+    assert (product[size:] == 7).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(1, 1), (1000, 3), (7, 10)])
+def test_samples_begin_with_a_cache_line(shape: tuple[int, int], dtype: type) -> None:
+    Z = make_readable(*shape, np.dtype(dtype))
+    assert Z.shape == shape
+    assert Z.dtype == dtype
+    assert Z.flags.c_contiguous
+    assert Z.ctypes.data % LINE == 0
