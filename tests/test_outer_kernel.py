@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from majorica.kernels.outer import LINE, OUTER, add_outer, make_readable, product_size
+from majorica.kernels.outer import OUTER, add_outer, make_readable, product_size
+from majorica.kernels.scratch import LINE
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

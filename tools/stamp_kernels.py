@@ -17,13 +17,14 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "majorica"
 INLINED = {
     "kernels/elementwise.py": ["densities/base.py", "densities/piecewise.py"],
     "kernels/sweep.py": ["kernels/elementwise.py", "kernels/views.py"],
-    "kernels/compiled.py": ["kernels/elementwise.py", "kernels/sweep.py"],
+    "kernels/outer.py": ["kernels/machine.py", "kernels/tiles.py"],
+    "kernels/products.py": ["kernels/machine.py", "kernels/tiles.py"],
+    "kernels/compiled.py": ["kernels/elementwise.py", "kernels/sweep.py", "kernels/products.py"],
     "kernels/gaps.py": ["kernels/elementwise.py"],
     "kernels/choose.py": ["kernels/gaps.py", "kernels/rounding.py", "kernels/views.py"],
-    "kernels/outer.py": ["kernels/machine.py"],
     "kernels/minibatch.py": ["kernels/sweep.py", "kernels/choose.py", "kernels/team.py", "kernels/outer.py"],
     "kernels/newton.py": ["kernels/elementwise.py"],
-    "kernels/search.py": ["kernels/elementwise.py", "kernels/newton.py"],
+    "kernels/search.py": ["kernels/elementwise.py", "kernels/newton.py", "kernels/products.py"],
     "kernels/shapes.py": ["kernels/elementwise.py"],
     "kernels/scales.py": ["kernels/elementwise.py", "kernels/shapes.py"],
 }

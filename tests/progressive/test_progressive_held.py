@@ -25,6 +25,12 @@ def kinds(p: int, first: int = 0) -> Densities:
     return Densities([SHAPES[(first + i) % len(SHAPES)] for i in range(p)])
 
 
+def hold(Z: np.ndarray) -> Held:
+    held = Held.empty(*Z.shape)
+    held.Z[:] = Z
+    return held
+
+
 def assert_same(one: Evaluation, two: Evaluation) -> None:
     assert one.loss == pytest.approx(two.loss, rel=1e-11, abs=1e-11)
     assert one.largest == pytest.approx(two.largest, rel=1e-9, abs=1e-9)
@@ -42,7 +48,7 @@ def test_a_pass_is_that_of_the_reference(p: int, n: int) -> None:
     Z, W = rng.normal(size=(p, n)), np.eye(p) + 0.1 * rng.normal(size=(p, p))
     densities = kinds(p, n)
     statistics = reference.statistics(np.ascontiguousarray(Z.T), np.zeros(p), W, densities)
-    assert_same(Held(Z).evaluate(W, densities), evaluation(W, statistics, densities))
+    assert_same(hold(Z).evaluate(W, densities), evaluation(W, statistics, densities))
 
 
 @pytest.mark.parametrize("factor", [1e-3, 1.0, 30.0, -1.0])
@@ -80,7 +86,7 @@ def test_a_step_is_shortened_to_a_parabola_within_bounds() -> None:
 
 def test_a_loss_that_is_no_number_is_found_nowhere() -> None:
     Z = np.full((2, 10), 1e200)
-    found = Held(Z).search(np.eye(2), -np.eye(2), kinds(2), np.eye(2), 1.0, below=1.0, memory=None)
+    found = hold(Z).search(np.eye(2), -np.eye(2), kinds(2), np.eye(2), 1.0, below=1.0, memory=None)
     assert found == (10, None)
 
 
@@ -145,7 +151,7 @@ def test_settling_changes_what_gains_and_lowers_the_loss() -> None:
     shapes.allow_fine = True
     means = np.stack([fits.sample_means(row) for row in Z])
     shapes.refit_means(means, 4000, 0.0)
-    held = Held(Z)
+    held = hold(Z)
     before = held.evaluate(W, shapes.densities())
     assert settle_scales(Z, W, shapes, before.statistics, 0.1 / 4000) >= 1
     after = held.evaluate(W, shapes.densities())

@@ -14,12 +14,21 @@ import numpy.typing as npt
 from majorica.densities.base import PIECEWISE, Density
 from majorica.densities.table import Densities
 from majorica.kernels.elementwise import majorizer, majorizer_rows, piecewise_row, statistics_row
+from majorica.kernels.products import (
+    FEW,
+    correlate,
+    turn_samples,
+    unmix_rows,
+    whole_rows,
+    whole_stride,
+    whole_width,
+)
 from majorica.kernels.scratch import workspace
 from majorica.kernels.sweep import improve, sweep_rows
 from majorica.statistics import F64, Moments, Statistics, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "2303c118a822f924"
+INLINED_DIGEST = "e97cbbde5673b419"
 Array = npt.NDArray[np.floating]
 
 
@@ -102,6 +111,21 @@ def whiten(X: Array, mean: F64, K: F64) -> npt.NDArray[np.float32]:
 
 
 @nb.njit(nogil=True, cache=True)
+def _add_rows(Y, score, m, codes, shapes, loss, curvature, power, diagonal, ramps, reaches):
+    """Fill the first `m` of each row of `score`, and add up what a pass wants to know of each component."""
+    for i in range(codes.size):
+        y, own = Y[i, :m], score[i, :m]
+        if codes[i] == PIECEWISE:
+            sums = piecewise_row(y, own, shapes[i], ramps[i], reaches[i])
+        else:
+            sums = statistics_row(y, own, codes[i], shapes[i])
+        loss[i] += sums[0]
+        curvature[i] += sums[1]
+        power[i] += sums[2]
+        diagonal[i] += sums[3]
+
+
+@nb.njit(nogil=True, cache=True)
 def _statistics(X, mean, B, codes, shapes, tile, work, loss, gradient, curvature, power, diagonal, ramps, reaches):
     b, f = X.shape
     p = B.shape[0]
@@ -113,17 +137,35 @@ def _statistics(X, mean, B, codes, shapes, tile, work, loss, gradient, curvature
         score = work[m * (f + p) : m * (f + 2 * p)].reshape(p, m)
         _centre(X, start, start + m, means, centred)
         np.dot(B, centred.T, Y)
-        for i in range(p):
-            if codes[i] == PIECEWISE:
-                sums = piecewise_row(Y[i], score[i], shapes[i], ramps[i], reaches[i])
-            else:
-                sums = statistics_row(Y[i], score[i], codes[i], shapes[i])
-            loss[i] += sums[0]
-            curvature[i] += sums[1]
-            power[i] += sums[2]
-            diagonal[i] += sums[3]
+        _add_rows(Y, score, m, codes, shapes, loss, curvature, power, diagonal, ramps, reaches)
         np.dot(score, Y.T, product)
         gradient += product
+
+
+@nb.njit(nogil=True, cache=True)
+def _statistics_of_few(
+    X, means, B, codes, shapes, tile, work, loss, gradient, curvature, power, diagonal, ramps, reaches
+):
+    """:func:`_statistics` with products in registers; `means` and `B` have whole rows."""
+    b, f = X.shape
+    p, rows = codes.size, B.shape[0]
+    numbers, matrix, product = X.reshape(X.size), B.reshape(B.size), np.empty(rows * rows, X.dtype)
+    stride = whole_stride(min(tile, b), X.itemsize)
+    samples = work[: means.size * stride]
+    sources = work[samples.size : samples.size + rows * stride]
+    scores = work[samples.size + sources.size :][: rows * stride]
+    Y, score = sources.reshape(rows, stride), scores.reshape(rows, stride)
+    for start in range(0, b, tile):
+        m = min(tile, b - start)
+        width = whole_width(m, X.itemsize)
+        turn_samples(numbers, start, m, f, means, samples, stride, width)
+        unmix_rows(matrix, p, f, samples, stride, 0, sources, stride, width)
+        _add_rows(Y, score, m, codes, shapes, loss, curvature, power, diagonal, ramps, reaches)
+        score[:p, m:width] = 0
+        correlate(scores, sources, p, stride, width, product, rows)
+        for i in range(p):
+            for j in range(p):
+                gradient[i, j] += product[i * rows + j]
 
 
 def project(X: Array, mean: F64, B: F64) -> Array:
@@ -136,22 +178,18 @@ def statistics(X: Array, mean: F64, B: F64, densities: Densities) -> Statistics:
     p, f = B.shape
     tile = tile_length(max(p, f))
     total = Statistics.zeros(p, len(X))
-    _statistics(
-        X,
-        mean.astype(X.dtype),
-        np.ascontiguousarray(B, X.dtype),
-        densities.codes,
-        densities.shapes,
-        tile,
-        workspace(min(tile, len(X)) * (f + 2 * p), X.dtype),
-        total.loss,
-        total.gradient,
-        total.curvature,
-        total.power,
-        total.diagonal,
-        total.ramps,
-        total.reaches,
-    )
+    sums = (total.loss, total.gradient, total.curvature, total.power, total.diagonal, total.ramps, total.reaches)
+    formulas = (densities.codes, densities.shapes)
+    if max(p, f) > FEW:
+        work = workspace(min(tile, len(X)) * (f + 2 * p), X.dtype)
+        given = (X, mean.astype(X.dtype), np.ascontiguousarray(B, X.dtype))
+        _statistics(*given, *formulas, tile, work, *sums)
+        return total
+    item = X.itemsize
+    means, matrix = np.zeros(whole_rows(f, item), X.dtype), np.zeros((whole_rows(p, item), f), X.dtype)
+    means[:f], matrix[:p] = mean, B
+    work = workspace((len(means) + 2 * len(matrix)) * whole_stride(min(tile, len(X)), item), X.dtype)
+    _statistics_of_few(X, means, matrix, *formulas, tile, work, *sums)
     return total
 
 

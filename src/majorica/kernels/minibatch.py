@@ -18,12 +18,13 @@ from majorica.kernels.gaps import BLOCK, change_row, repeat_shapes
 from majorica.kernels.machine import add_row, multiply, take_row
 from majorica.kernels.outer import OUTER, add_outer, product_size
 from majorica.kernels.rounding import repeat_cells, round_entries
+from majorica.kernels.scratch import aligned
 from majorica.kernels.sweep import LATE, STRIP, catch_up, sweep_row
 from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look, post
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "78a6ba492069349f"
+INLINED_DIGEST = "5526b4a33d4f90a8"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over, or a thread failed. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
@@ -41,7 +42,7 @@ def make_rooms(
     longest, block = parts * length, max(1, BLOCK // p) * p
     return (
         np.empty(max(1, 1024 // f) * f, dtype),  # the mean, over and over
-        np.empty(length * (f + p + 2), dtype),
+        aligned(length * (f + p + 2), dtype),
         np.empty(length * (p + 1), np.float32),
         np.empty(p, np.int64 if dtype == np.float64 else np.int32),
         np.empty(q * length, np.int64 if dtype == np.float64 else np.int32),

@@ -10,28 +10,22 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 import numpy.typing as npt
-from llvmlite import binding, ir
 from numba import types
 from numba.extending import intrinsic
 
-from majorica.kernels.machine import add_row, is_flat, place, repeat
+from majorica.kernels.machine import add_row, is_flat
+from majorica.kernels.scratch import aligned
+from majorica.kernels.tiles import MOST, VECTOR, Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "a0fde5d6c80eadc0"
-#: Bytes of a vector, and vectors side by side in a tile of four rows: what the processor has registers for.
-VECTOR, MOST = (64, 4) if binding.get_host_cpu_features().get("avx512f") else (32, 2)
+INLINED_DIGEST = "9e1383445918238f"
 #: Components up to which this is quicker than copies and BLAS.
 OUTER = 64
-#: Bytes of a cache line.
-LINE = 64
 
 
 def make_readable(rows: int, k: int, dtype: np.dtype[np.floating]) -> npt.NDArray[np.floating]:
     """An array ``(rows, k)`` that begins where a cache line does, with a vector's room behind it."""
-    size, item = rows * k, np.dtype(dtype).itemsize
-    room = np.empty(size + (LINE + VECTOR) // item, dtype)
-    first = -room.ctypes.data % LINE // item
-    return room[first : first + size].reshape(rows, k)
+    return aligned(rows * k, dtype, VECTOR).reshape(rows, k)
 
 
 def product_size(k: int, item: int) -> int:
@@ -52,51 +46,24 @@ def _tile(rows, vectors):
 
         def generate(context, builder, signature, arguments):
             numbers_, chosen_, factors_, m_, k_, row_, column_, product_, to_, width_ = arguments
-            number, long = context.get_data_type(numbers.dtype), ir.IntType(64)
-            lanes, item = VECTOR * 8 // numbers.dtype.bitwidth, numbers.dtype.bitwidth // 8
-            vector = ir.VectorType(number, lanes)
-            fused = {"flags": ("contract",)}  # one instruction for product and sum, where there is one
+            tile = Tile(context, builder, numbers.dtype)
+            start = tile.point(numbers, numbers_, tile.whole(0))
 
-            def whole(value):
-                return ir.Constant(long, value)
+            def terms(s):
+                index = builder.zext(builder.load(tile.point(chosen, chosen_, s)), k_.type)
+                sample = tile.beside(start, index, k_)
+                left, right = builder.gep(sample, [row_]), builder.gep(sample, [column_])
+                factor = tile.load_repeated(tile.point(factors, factors_, s))
+                return (
+                    lambda r: tile.load_repeated(tile.beside(left, r)),
+                    lambda v: builder.fmul(factor, tile.load(tile.beside(right, v * tile.lanes))),
+                )
 
-            def at(pointer):
-                return builder.bitcast(pointer, vector.as_pointer())
-
-            before = builder.block
-            head, body, done = (builder.append_basic_block(f"tile.{name}") for name in ("head", "body", "done"))
-            builder.branch(head)
-            builder.position_at_end(head)
-            s = builder.phi(long)
-            s.add_incoming(whole(0), before)
-            sums = [builder.phi(vector) for _ in range(rows * vectors)]
-            for total in sums:
-                total.add_incoming(ir.Constant(vector, None), before)
-            builder.cbranch(builder.icmp_signed("<", s, m_), body, done)
-
-            builder.position_at_end(body)
-            sample = builder.mul(builder.zext(builder.load(place(context, builder, chosen, chosen_, s)), long), k_)
-            left = place(context, builder, numbers, numbers_, builder.add(sample, row_))
-            right = place(context, builder, numbers, numbers_, builder.add(sample, column_))
-            factor = repeat(builder, builder.load(place(context, builder, factors, factors_, s)), vector)
-            scaled = [
-                builder.fmul(factor, builder.load(at(builder.gep(right, [whole(v * lanes)])), align=item))
-                for v in range(vectors)
-            ]
+            sums = tile.accumulate(m_, 1, rows, vectors, terms)
+            target = tile.point(product, product_, to_)
             for r in range(rows):
-                one = repeat(builder, builder.load(builder.gep(left, [whole(r)])), vector)
                 for v in range(vectors):
-                    total = sums[r * vectors + v]
-                    total.add_incoming(builder.fadd(builder.fmul(one, scaled[v], **fused), total, **fused), body)
-            s.add_incoming(builder.add(s, whole(1)), body)
-            builder.branch(head)
-
-            builder.position_at_end(done)
-            for r in range(rows):
-                start = builder.add(to_, builder.mul(width_, whole(r)))
-                for v in range(vectors):
-                    pointer = place(context, builder, product, product_, builder.add(start, whole(v * lanes)))
-                    builder.store(sums[r * vectors + v], at(pointer), align=item)
+                    tile.store(sums[r * vectors + v], tile.beside(tile.beside(target, width_, r), v * tile.lanes))
             return context.get_dummy_value()
 
         if not (is_flat(numbers, chosen, factors, product) and numbers.dtype == factors.dtype == product.dtype):

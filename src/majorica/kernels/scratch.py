@@ -7,13 +7,23 @@ import threading
 import numpy as np
 import numpy.typing as npt
 
+#: Bytes of a cache line.
+LINE = 64
 _BUFFERS = threading.local()
 
 
+def aligned(size: int, dtype: np.dtype[np.floating], beyond: int = 0) -> npt.NDArray[np.floating]:
+    """So many numbers that begin where a cache line does, and `beyond` bytes behind them that may be read."""
+    item = np.dtype(dtype).itemsize
+    room = np.empty(size + (LINE + beyond) // item, dtype)
+    first = -room.ctypes.data % LINE // item
+    return room[first : first + size]
+
+
 def workspace(size: int, dtype: np.dtype[np.floating]) -> npt.NDArray[np.floating]:
-    """At least `size` numbers that this thread may write to until it asks again."""
+    """At least `size` numbers that this thread may write to until it asks again; they begin with a cache line."""
     found: npt.NDArray[np.floating] | None = getattr(_BUFFERS, dtype.char, None)
     if found is None or found.size < size:
-        found = np.empty(size, dtype)
+        found = aligned(size, dtype)
         setattr(_BUFFERS, dtype.char, found)
     return found

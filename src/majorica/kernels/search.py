@@ -12,11 +12,16 @@ import numpy as np
 from majorica.densities.base import PIECEWISE
 from majorica.kernels.elementwise import piecewise_row, statistics_row
 from majorica.kernels.newton import digest, spectral_norm
+from majorica.kernels.products import correlate, unmix_rows, whole_rows, whole_stride, whole_width
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "7e141108f0a24abd"
-#: Up to this many components a loop over rows is faster than a call of BLAS.
-FEW = 6
+INLINED_DIGEST = "c0cbed4974189292"
+
+
+def room_size(p: int, n: int, tile: int) -> int:
+    """Numbers in the `work` of a search over n samples of p components."""
+    rows = whole_rows(p, 8)
+    return rows * (2 * whole_stride(min(tile, n), 8) + p + rows)
 
 
 def _make(adaptive):
@@ -24,7 +29,8 @@ def _make(adaptive):
 
     @nb.njit(nogil=True, cache=True, error_model="numpy")
     def search(
-        Z,
+        samples,
+        n,
         origin,
         direction,
         before,
@@ -57,12 +63,18 @@ def _make(adaptive):
         and `newest` of the memory. The last evaluation fills `squares` (4, p, p)
         with W, sums of the gradient, relative gradient and block Hessian, and
         `sums` (12 p,) with the sums of loss, curvature, power and diagonal, p
-        each, and of ramps and reaches, 4 p each.
+        each, and of ramps and reaches, 4 p each. `samples` (p, at least
+        ``whole_width(n)``) are white ones, and zeros.
         """
-        p, n = Z.shape
+        p, apart, item = origin.shape[0], samples.shape[1], samples.itemsize
+        rows, stride = whole_rows(p, item), whole_stride(min(tile, n), item)
+        sources, scores = work[: rows * stride], work[rows * stride : 2 * rows * stride]
+        matrix = work[2 * rows * stride : rows * (2 * stride + p)]
+        product = work[rows * (2 * stride + p) : rows * (2 * stride + p + rows)]
+        Y, score = sources.reshape(rows, stride), scores.reshape(rows, stride)
         made, found, loss, largest, length, slope = 0, False, np.inf, np.inf, 0.0, 0.0
         W, gradient, relative, upper = squares[0], squares[1], squares[2], squares[3]
-        move, product = np.empty((p, p)), np.empty((p, p))
+        move = np.empty((p, p))
         if tries > 0:
             for i in range(p):
                 for j in range(p):
@@ -78,40 +90,29 @@ def _make(adaptive):
                     gradient[i, j] = 0.0
             for i in range(sums.size):
                 sums[i] = 0.0
+            for i in range(p):
+                for j in range(p):
+                    matrix[i * p + j] = W[i, j]
             for start in range(0, n, tile):
                 m = min(tile, n - start)
-                Y = work[: m * p].reshape(p, m)
-                score = work[m * p : 2 * m * p].reshape(p, m)
-                for i in range(p):
-                    if p > FEW:  # the samples side by side for BLAS
-                        source, target = Z[i, start : start + m], score[i]
-                        for t in range(m):
-                            target[t] = source[t]
-                        continue
-                    row, source, w = Y[i], Z[0, start : start + m], W[i, 0]
-                    for t in range(m):
-                        row[t] = w * source[t]
-                    for j in range(1, p):
-                        source, w = Z[j, start : start + m], W[i, j]
-                        for t in range(m):
-                            row[t] += w * source[t]
-                if p > FEW:
-                    np.dot(W, score, Y)
+                width = whole_width(m, item)
+                unmix_rows(matrix, p, p, samples.reshape(samples.size), apart, start, sources, stride, width)
                 for i in range(p):
                     if adaptive or codes[i] == PIECEWISE:
                         at = 4 * p + 4 * i
                         ramps, reaches = sums[at : at + 4], sums[at + 4 * p : at + 4 * p + 4]
-                        found_here = piecewise_row(Y[i], score[i], shapes[i], ramps, reaches)
+                        found_here = piecewise_row(Y[i, :m], score[i, :m], shapes[i], ramps, reaches)
                     else:
-                        found_here = statistics_row(Y[i], score[i], codes[i], shapes[i])
+                        found_here = statistics_row(Y[i, :m], score[i, :m], codes[i], shapes[i])
                     sums[i] += found_here[0]
                     sums[p + i] += found_here[1]
                     sums[2 * p + i] += found_here[2]
                     sums[3 * p + i] += found_here[3]
-                np.dot(score, Y.T, product)
+                score[:p, m:width] = 0.0
+                correlate(scores, sources, p, stride, width, product, rows)
                 for i in range(p):
                     for j in range(p):
-                        gradient[i, j] += product[i, j]
+                        gradient[i, j] += product[i * rows + j]
             losses, curvature, power, diagonal = sums[:p], sums[p : 2 * p], sums[2 * p : 3 * p], sums[3 * p : 4 * p]
             loss, largest = digest(
                 W, n, losses, gradient, curvature, power, diagonal, log_normalisers, floor, relative, upper

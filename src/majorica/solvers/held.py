@@ -10,7 +10,9 @@ import numpy as np
 from majorica.densities.table import Densities
 from majorica.kernels import newton
 from majorica.kernels.compiled import tile_length
-from majorica.kernels.search import search_adaptive, search_any
+from majorica.kernels.products import whole_stride
+from majorica.kernels.scratch import aligned
+from majorica.kernels.search import room_size, search_adaptive, search_any
 from majorica.problem import Problem
 from majorica.solvers.quasinewton import FLOOR, Memory
 from majorica.statistics import F64, Statistics
@@ -44,14 +46,25 @@ def evaluation(W: F64, statistics: Statistics, densities: Densities) -> Evaluati
 
 @dataclass(frozen=True)
 class Held:
-    """White samples ``(p, n)``, each component's contiguous; float64 whatever the data, as they are few."""
+    """White samples as p rows with zeros at the end; float64 whatever the data, as they are few."""
 
-    Z: F64
+    rows: F64  #: (p, at least n), as the kernels want them
+    n: int  #: samples
 
     def __post_init__(self) -> None:
-        p, n = self.Z.shape
+        p = len(self.rows)
         tile = tile_length(p)
-        self.__dict__["_room"] = (tile, np.empty(2 * p * min(tile, n)))  # of one thread: that of the solver
+        room = aligned(room_size(p, self.n, tile), np.dtype(np.float64))
+        room[:] = 0  # rows without meaning take part in products: no number there may be a slow one
+        self.__dict__["_room"] = (tile, room)  # of one thread: that of the solver
+
+    @classmethod
+    def empty(cls, p: int, n: int) -> Held:
+        """Room for p components and n samples: fill `Z`."""
+        stride = whole_stride(n, 8)
+        rows = aligned(p * stride, np.dtype(np.float64)).reshape(p, stride)
+        rows[:, n:] = 0
+        return cls(rows, n)
 
     @classmethod
     def of(cls, problem: Problem) -> Held:
@@ -59,12 +72,14 @@ class Held:
         whitening = problem.whitening
         centred = np.array(problem.raw(problem.blocks[0]).T, np.float64, order="C")  # long rows are quicker to centre
         centred -= whitening.mean[:, None]
-        return cls(whitening.matrix @ centred)
+        held = cls.empty(whitening.k, centred.shape[1])
+        np.matmul(whitening.matrix, centred, held.Z)
+        return held
 
     @property
-    def n(self) -> int:
-        """Number of samples."""
-        return self.Z.shape[1]
+    def Z(self) -> F64:
+        """The white samples, (p, n)."""
+        return self.rows[:, : self.n]
 
     def evaluate(self, W: F64, densities: Densities) -> Evaluation:
         """One pass at `W`."""
@@ -105,18 +120,18 @@ class Held:
         densities: Densities,
         pairs: tuple[F64, F64, int, int],
     ) -> tuple[int, bool, Evaluation, int, int]:
-        p, n = self.Z.shape
+        p = len(self.rows)
         squares, sums = np.empty((4, p, p)), np.empty(12 * p)
         formulas = (densities.codes, densities.shapes, densities.log_normalisers)
         search = search_adaptive if densities.adapted else search_any
         made, found, loss, largest, count, newest = search(
-            *(self.Z, W, direction, relative, LONGEST_STEP, known, below, tries, FLOOR),
+            *(self.rows, self.n, W, direction, relative, LONGEST_STEP, known, below, tries, FLOOR),
             *(*pairs, *formulas, *self.__dict__["_room"], squares, sums),
         )
         new, gradient, after, upper = squares
         loss_, curvature, power, diagonal = sums[: 4 * p].reshape(4, p)
         ramps, reaches = sums[4 * p :].reshape(2, p, 4)
-        statistics = Statistics(n, loss_, gradient, curvature, power, diagonal, ramps, reaches)
+        statistics = Statistics(self.n, loss_, gradient, curvature, power, diagonal, ramps, reaches)
         return made, found, Evaluation(new, loss, statistics, after, upper, largest), count, newest
 
 

@@ -86,11 +86,11 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     )
     kept = None if array is None else _kept_white(solver, problem, state, array)
     shared = (
-        np.empty((p, p), X.dtype),
+        make_readable(p, p, X.dtype),
         make_readable(longest, p, X.dtype) if kept is None else kept.samples,
         np.zeros(len(starts), np.intp) if kept is None else starts,
         np.zeros(len(starts), np.bool_) if kept is None else kept.known[numbers],
-        np.empty((longest, p), X.dtype),
+        make_readable(longest, p, X.dtype),
         np.empty((parts, p), np.uintp),
         np.empty(parts * p * (length + 1), np.uint32),
         losses,

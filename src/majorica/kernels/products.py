@@ -1,0 +1,162 @@
+"""Products of a tile of samples with small matrices, compiled, in registers; components lie in rows.
+
+All arrays are flat. Rows have whole vectors: `width` is a ``whole_width``, and
+they lie `stride` apart; those that begin where cache lines do are quickest.
+Where it says whole rows, there are ``whole_rows`` of them, those at the end
+without meaning.
+"""
+
+from __future__ import annotations
+
+import numba as nb
+from numba import types
+from numba.extending import intrinsic
+
+from majorica.kernels.machine import is_flat
+from majorica.kernels.tiles import MOST, VECTOR, Tile
+
+#: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
+INLINED_DIGEST = "9e1383445918238f"
+#: Rows of a tile.
+ROWS = 4
+#: Components and channels up to which this is quicker than BLAS.
+FEW = 128
+
+
+@nb.njit(nogil=True, cache=True)
+def whole_width(m, item):
+    """Numbers in a row of `m` samples: whole tiles."""
+    wide = MOST * VECTOR // item
+    return -(-m // wide) * wide
+
+
+@nb.njit(nogil=True, cache=True)
+def whole_stride(m, item):
+    """How far rows of `m` samples lie apart: a vector more, or they would all want the same places of the cache."""
+    return whole_width(m, item) + VECTOR // item
+
+
+@nb.njit(nogil=True, cache=True)
+def whole_rows(p, item):
+    """Rows to make room for, for `p` of them: whole tiles, and whole vectors when they are turned."""
+    lanes = VECTOR // item
+    return -(-p // lanes) * lanes
+
+
+@intrinsic
+def _turn(typingctx, X, at, f, means, first, out, to, width):
+    """As many samples as a vector has numbers, from `at` on and `f` apart, less `means`, to rows `width` apart."""
+
+    def generate(context, builder, signature, arguments):
+        X_, at_, f_, means_, first_, out_, to_, width_ = arguments
+        tile = Tile(context, builder, X.dtype)
+        mean = tile.load(tile.point(means, means_, first_))
+        start, target = tile.point(X, X_, at_), tile.point(out, out_, to_)
+        samples = [builder.fsub(tile.load(tile.beside(start, f_, t)), mean) for t in range(tile.lanes)]
+        for j, row in enumerate(tile.transpose(samples)):
+            tile.store(row, tile.beside(target, width_, j))
+        return context.get_dummy_value()
+
+    if not (is_flat(X, means, out) and X.dtype == means.dtype == out.dtype):
+        return None
+    place = types.intp
+    return types.void(X, place, place, means, place, out, place, place), generate
+
+
+@nb.njit(nogil=True, cache=True)
+def turn_samples(X, start, m, f, means, out, stride, width):
+    """Samples `start` to ``start + m`` less their mean, as `f` rows of `width` with zeros at the end.
+
+    `means` has ``whole_rows(f)`` numbers, `out` so many rows: what stands in those beyond f means nothing.
+    """
+    lanes = VECTOR // X.itemsize
+    # Vectors reach beyond a sample's end, but must not beyond the last one's.
+    most = min(m, (X.size - (means.size - f)) // f - start)
+    whole = max(most, 0) // lanes * lanes
+    for t in range(0, whole, lanes):
+        for j in range(0, f, lanes):
+            _turn(X, (start + t) * f + j, f, means, j, out, j * stride + t, stride)
+    for j in range(f):
+        for t in range(whole, m):
+            out[j * stride + t] = X[(start + t) * f + j] - means[j]
+        for t in range(m, width):
+            out[j * stride + t] = 0
+
+
+@intrinsic
+def _unmix_rows(typingctx, B, row, k, T, stride, at, Y, to, width):
+    """A tile of rows of `B`, k numbers each, times k rows of `T`, `stride` apart, from `at` on."""
+
+    def generate(context, builder, signature, arguments):
+        B_, row_, k_, T_, stride_, at_, Y_, to_, width_ = arguments
+        tile = Tile(context, builder, B.dtype)
+        first, start = tile.point(B, B_, builder.mul(row_, k_)), tile.point(T, T_, at_)
+        rows = [tile.beside(first, k_, r) for r in range(ROWS)]
+
+        def terms(j):
+            samples = tile.beside(start, stride_, j)
+            return (
+                lambda r: tile.load_repeated(builder.gep(rows[r], [j])),
+                lambda v: tile.load(tile.beside(samples, v * tile.lanes)),
+            )
+
+        sums = tile.accumulate(k_, 1, ROWS, MOST, terms)
+        target = tile.point(Y, Y_, to_)
+        for r in range(ROWS):
+            for v in range(MOST):
+                tile.store(sums[r * MOST + v], tile.beside(tile.beside(target, width_, r), v * tile.lanes))
+        return context.get_dummy_value()
+
+    if not (is_flat(B, T, Y) and B.dtype == T.dtype == Y.dtype):
+        return None
+    place = types.intp
+    return types.void(B, place, place, T, place, place, Y, place, place), generate
+
+
+@nb.njit(nogil=True, cache=True)
+def unmix_rows(B, p, k, T, stride, first, Y, apart, width):
+    """``Y = B T[:, first : first + width]``; `B` and `Y` have ``whole_rows(p)`` rows, those of `T` are `stride` apart.
+
+    `width` is a whole one.
+    """
+    wide = MOST * VECTOR // B.itemsize
+    for t in range(0, width, wide):
+        for row in range(0, p, ROWS):
+            _unmix_rows(B, row, k, T, stride, first + t, Y, row * apart + t, apart)
+
+
+@intrinsic
+def _correlate(typingctx, S, row, Y, column, stride, width, out, to, rows):
+    """Inner products of four rows of `S` and four of `Y`."""
+
+    def generate(context, builder, signature, arguments):
+        S_, row_, Y_, column_, stride_, width_, out_, to_, rows_ = arguments
+        tile = Tile(context, builder, S.dtype)
+        left, right = tile.point(S, S_, builder.mul(row_, stride_)), tile.point(Y, Y_, builder.mul(column_, stride_))
+
+        def terms(t):
+            return (
+                lambda r: tile.load(builder.gep(tile.beside(left, stride_, r), [t])),
+                lambda v: tile.load(builder.gep(tile.beside(right, stride_, v), [t])),
+            )
+
+        sums = tile.accumulate(width_, tile.lanes, ROWS, MOST, terms)
+        target = tile.point(out, out_, to_)
+        for r in range(ROWS):
+            for v in range(MOST):
+                total = tile.total(sums[r * MOST + v])
+                builder.store(total, tile.beside(tile.beside(target, rows_, r), v))
+        return context.get_dummy_value()
+
+    if not (is_flat(S, Y, out) and S.dtype == Y.dtype == out.dtype):
+        return None
+    place = types.intp
+    return types.void(S, place, Y, place, place, place, out, place, place), generate
+
+
+@nb.njit(nogil=True, cache=True)
+def correlate(S, Y, p, stride, width, out, rows):
+    """``out = S Y^T`` for the first p rows of each, of `width` numbers, whole ones; `out` (rows, rows) has whole rows."""
+    for row in range(0, p, ROWS):
+        for column in range(0, p, MOST):
+            _correlate(S, row, Y, column, stride, width, out, row * rows + column, rows)

@@ -1,0 +1,110 @@
+"""Instructions for sums of products that stay in registers, for code that is generated.
+
+A tile is so many rows of so many vectors. Numba keeps no array in registers,
+and BLAS copies its operands before it multiplies them: for few components that
+takes as long as the products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import binding, ir
+
+from majorica.kernels.machine import place, repeat
+
+#: Bytes of a vector, and vectors side by side in a tile of four rows: what the processor has registers for.
+VECTOR, MOST = (64, 4) if binding.get_host_cpu_features().get("avx512f") else (32, 2)
+#: Product and sum may be one instruction, where there is one.
+FUSED = ("contract",)
+
+
+class Tile:
+    """Writes instructions for numbers of `dtype`; pointers are to such numbers."""
+
+    def __init__(self, context, builder, dtype) -> None:
+        self.context, self.builder = context, builder
+        self.number, self.item = context.get_data_type(dtype), dtype.bitwidth // 8
+        self.lanes = VECTOR // self.item
+        self.kind = ir.VectorType(self.number, self.lanes)
+
+    def whole(self, value: int):
+        """An integer constant."""
+        return ir.Constant(ir.IntType(64), value)
+
+    def beside(self, pointer, *steps):
+        """The pointer moved by the product of `steps`, integers or values."""
+        product = self.whole(1)
+        for step in steps:
+            product = self.builder.mul(product, self.whole(step) if isinstance(step, int) else step)
+        return self.builder.gep(pointer, [product])
+
+    def point(self, kind, array, index):
+        """Where ``array[index]`` lies."""
+        return place(self.context, self.builder, kind, array, index)
+
+    def load(self, pointer):
+        """The vector that begins there."""
+        return self.builder.load(self.builder.bitcast(pointer, self.kind.as_pointer()), align=self.item)
+
+    def load_repeated(self, pointer):
+        """The number there, in every place of a vector."""
+        return repeat(self.builder, self.builder.load(pointer), self.kind)
+
+    def store(self, vector, pointer) -> None:
+        """Write the vector there."""
+        self.builder.store(vector, self.builder.bitcast(pointer, self.kind.as_pointer()), align=self.item)
+
+    def accumulate(self, count, step: int, rows: int, vectors: int, terms: Callable) -> list:
+        """Sums of ``left[r] right[v]`` row by row, over the indices from 0 to `count` in steps.
+
+        `terms` writes what an index gives: functions that write ``left[r]``, and ``right[v]``, asked for in order.
+        """
+        builder, before = self.builder, self.builder.block
+        head, body, done = (builder.append_basic_block(f"tile.{name}") for name in ("head", "body", "done"))
+        builder.branch(head)
+        builder.position_at_end(head)
+        index = builder.phi(ir.IntType(64))
+        index.add_incoming(self.whole(0), before)
+        sums = [builder.phi(self.kind) for _ in range(rows * vectors)]
+        for total in sums:
+            total.add_incoming(ir.Constant(self.kind, None), before)
+        builder.cbranch(builder.icmp_signed("<", index, count), body, done)
+        builder.position_at_end(body)
+        left, right = terms(index)
+        own = [right(v) for v in range(vectors)]
+        for r in range(rows):
+            one = left(r)
+            for v in range(vectors):
+                total = sums[r * vectors + v]
+                product = builder.fmul(one, own[v], flags=FUSED)
+                total.add_incoming(builder.fadd(product, total, flags=FUSED), body)
+        index.add_incoming(builder.add(index, self.whole(step)), body)
+        builder.branch(head)
+        builder.position_at_end(done)
+        return sums
+
+    def total(self, vector):
+        """The sum of a vector's numbers."""
+        name = f"llvm.vector.reduce.fadd.v{self.lanes}f{8 * self.item}"
+        shape = ir.FunctionType(self.number, [self.number, self.kind])
+        add = self.builder.module.declare_intrinsic(name, (), shape)
+        return self.builder.call(add, [ir.Constant(self.number, 0.0), vector], fastmath=("reassoc",))
+
+    def transpose(self, vectors: list) -> list:
+        """As many vectors as each has numbers, turned round: in each round halves of pairs change places."""
+        far = self.lanes // 2
+        while far:
+            masks = []
+            for start in (0, far):
+                picks = [
+                    lane + start if not lane & far else self.lanes + lane + start - far for lane in range(self.lanes)
+                ]
+                masks.append(ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), picks))
+            turned = list(vectors)
+            for i in range(self.lanes):
+                if not i & far:
+                    for mask, to in zip(masks, (i, i + far), strict=True):
+                        turned[to] = self.builder.shuffle_vector(vectors[i], vectors[i + far], mask)
+            vectors, far = turned, far // 2
+        return vectors
