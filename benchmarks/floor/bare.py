@@ -72,12 +72,21 @@ def progressive(dtype: np.dtype) -> Callable[..., None]:
     return run
 
 
+@nb.njit(nogil=True, fastmath=True)
+def read(touch):
+    """Read where each majorizer touches, and no more: nothing can be chosen without that."""
+    seen = np.float32(0)
+    for k in range(touch.size):
+        seen += touch[k]
+    return seen
+
+
 def incremental(dtype: np.dtype) -> Callable[..., None]:
-    """A mini-batch at a time: ``X W^T``, products of ``q b p^2`` into the moments, and one read of the moments."""
+    """A mini-batch at a time: ``X W^T``, products of ``q b p^2`` into the moments, one read of memory and moments."""
     product = make_product(dtype)
 
     @nb.njit(nogil=True)
-    def run(X, WT, Y, batch, q, moments, total):
+    def run(X, WT, Y, batch, q, touch, moments, total):
         p = WT.shape[0]
         tile = Y.shape[0]
         for begin in range(0, X.shape[0], batch):
@@ -85,6 +94,7 @@ def incremental(dtype: np.dtype) -> Callable[..., None]:
             for start in range(begin, end, tile):
                 m = min(tile, end - start)
                 product(X[start : start + m], WT, Y[:m], False, False)
+            total[0] += read(touch[begin * p : end * p])
             pairs = q * (end - begin)
             for i in range(p):  # component i has its share of the pairs
                 first, last = pairs * i // p, pairs * (i + 1) // p
@@ -128,4 +138,5 @@ def make(solver: str, X: np.ndarray, *, tile: int, batch_size: int = 1000, q: in
         run, packed = batch(dtype), np.zeros((p, size), dtype)
         return lambda: run(X, WT, Y, other, products, packed)
     run, moments, total = incremental(dtype), np.zeros((p, p, p), dtype), np.zeros(p, dtype)
-    return lambda: run(X, WT, Y, batch_size, q, moments, total)
+    touch = np.zeros(X.size, np.float32)
+    return lambda: run(X, WT, Y, batch_size, q, touch, moments, total)

@@ -65,9 +65,9 @@ def _turn(typingctx, X, at, f, means, first, out, to, width):
 
 @nb.njit(nogil=True, cache=True)
 def turn_samples(X, start, m, f, means, out, stride, width):
-    """Samples `start` to ``start + m`` less their mean, as `f` rows of `width` with zeros at the end.
+    """Samples `start` to ``start + m`` less their mean, as rows of `width` with zeros at the end.
 
-    `means` has ``whole_rows(f)`` numbers, `out` so many rows: what stands in those beyond f means nothing.
+    `means` and `out` are whole rows for f.
     """
     lanes = VECTOR // X.itemsize
     # Vectors reach beyond a sample's end, but must not beyond the last one's.
@@ -115,10 +115,7 @@ def _unmix_rows(typingctx, B, row, k, T, stride, at, Y, to, width):
 
 @nb.njit(nogil=True, cache=True)
 def unmix_rows(B, p, k, T, stride, first, Y, apart, width):
-    """``Y = B T[:, first : first + width]``; `B` and `Y` have ``whole_rows(p)`` rows, those of `T` are `stride` apart.
-
-    `width` is a whole one.
-    """
+    """``Y = B T[:, first : first + width]``; `B` and `Y` have whole rows for p, those of `Y` lie `apart`."""
     wide = MOST * VECTOR // B.itemsize
     for t in range(0, width, wide):
         for row in range(0, p, ROWS):
@@ -156,7 +153,7 @@ def _correlate(typingctx, S, row, Y, column, stride, width, out, to, rows):
 
 @nb.njit(nogil=True, cache=True)
 def correlate(S, Y, p, stride, width, out, rows):
-    """``out = S Y^T`` for the first p rows of each, of `width` numbers, whole ones; `out` (rows, rows) has whole rows."""
+    """``out = S Y^T`` for the first p rows of each; `out` is (rows, rows), whole ones."""
     for row in range(0, p, ROWS):
         for column in range(0, p, MOST):
             _correlate(S, row, Y, column, stride, width, out, row * rows + column, rows)
