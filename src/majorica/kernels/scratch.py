@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import threading
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+Number = TypeVar("Number", bound=np.floating)
 #: Bytes of a cache line.
 LINE = 64
 _BUFFERS = threading.local()
 
 
-def aligned(size: int, dtype: np.dtype[np.floating], beyond: int = 0) -> npt.NDArray[np.floating]:
+def aligned(size: int, dtype: np.dtype[Number], beyond: int = 0) -> npt.NDArray[Number]:
     """So many numbers that begin where a cache line does, and `beyond` bytes behind them that may be read."""
     item = np.dtype(dtype).itemsize
     room = np.empty(size + (LINE + beyond) // item, dtype)

@@ -7,8 +7,6 @@ takes as long as the products.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from llvmlite import binding, ir
 
 from majorica.kernels.machine import place, repeat
@@ -22,13 +20,13 @@ FUSED = ("contract",)
 class Tile:
     """Writes instructions for numbers of `dtype`; pointers are to such numbers."""
 
-    def __init__(self, context, builder, dtype) -> None:
+    def __init__(self, context, builder, dtype):
         self.context, self.builder = context, builder
         self.number, self.item = context.get_data_type(dtype), dtype.bitwidth // 8
         self.lanes = VECTOR // self.item
         self.kind = ir.VectorType(self.number, self.lanes)
 
-    def whole(self, value: int):
+    def whole(self, value):
         """An integer constant."""
         return ir.Constant(ir.IntType(64), value)
 
@@ -51,11 +49,11 @@ class Tile:
         """The number there, in every place of a vector."""
         return repeat(self.builder, self.builder.load(pointer), self.kind)
 
-    def store(self, vector, pointer) -> None:
+    def store(self, vector, pointer):
         """Write the vector there."""
         self.builder.store(vector, self.builder.bitcast(pointer, self.kind.as_pointer()), align=self.item)
 
-    def accumulate(self, count, step: int, rows: int, vectors: int, terms: Callable) -> list:
+    def accumulate(self, count, step, rows, vectors, terms):
         """Sums of ``left[r] right[v]`` row by row, over the indices from 0 to `count` in steps.
 
         `terms` writes what an index gives: functions that write ``left[r]``, and ``right[v]``, asked for in order.
@@ -91,7 +89,7 @@ class Tile:
         add = self.builder.module.declare_intrinsic(name, (), shape)
         return self.builder.call(add, [ir.Constant(self.number, 0.0), vector], fastmath=("reassoc",))
 
-    def transpose(self, vectors: list) -> list:
+    def transpose(self, vectors):
         """As many vectors as each has numbers, turned round: in each round halves of pairs change places."""
         far = self.lanes // 2
         while far:
