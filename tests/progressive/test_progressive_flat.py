@@ -117,7 +117,7 @@ def test_turns_of_flat_pairs_lower_the_loss(kinds: list[str], angle: float, fine
     W = np.eye(p)
     before, size = define_loss(W, Z, state.densities())
     flat = flat_pairs(statistics, 2 * p)
-    turned = rotate_pairs(Z, W, state, flat)
+    turned = rotate_pairs(Z.T.copy(), W, state, flat)
     after, _ = define_loss(W, Z, state.densities())
     assert after <= before - turned * LEAST_FLAT / n + 1e-12 * size
     assert np.linalg.slogdet(W)[0] == 1

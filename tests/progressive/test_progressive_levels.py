@@ -65,7 +65,7 @@ def test_a_level_passes_over_exactly_its_samples(n: int) -> None:
         chosen = samples_in_play(levels, n)
         assert before <= set(chosen.tolist())
         before = set(chosen.tolist())
-        got = levels.whitened(problem, 10**9)
+        got = levels.sources(problem, np.eye(3), 10**9).T
         np.testing.assert_allclose(np.sort(got, axis=0), np.sort(Z[chosen], axis=0), atol=1e-12)
         statistics = levels.statistics(problem, np.eye(3), Densities.same(Huber(), 3))
         assert statistics.n == len(chosen)
@@ -131,8 +131,8 @@ def test_levels_in_float32_are_whitened_samples_in_order() -> None:
     rows = np.concatenate([np.arange(*r) for block in levels.blocks(problem) for r in block])
     np.testing.assert_array_equal(rows, samples_in_play(levels, len(X)))
     wanted = whiten(X, problem.whitening)[rows]
-    np.testing.assert_allclose(levels.whitened(problem, 10**9), wanted, rtol=1e-6, atol=1e-6)
-    few = levels.whitened(problem, 1000)
+    np.testing.assert_allclose(levels.sources(problem, np.eye(4), 10**9).T, wanted, rtol=1e-6, atol=1e-6)
+    few = levels.sources(problem, np.eye(4), 1000).T
     assert 500 <= len(few) <= 1000 + len(levels.blocks(problem))
     assert (np.abs(few[:, None] - wanted).max(axis=2).min(axis=1) < 1e-5).all()
     assert levels.error(problem) == SHORT_ERROR

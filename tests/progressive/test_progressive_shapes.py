@@ -262,7 +262,7 @@ def test_rotations_leave_the_saddle_and_lower_the_loss(kind: str) -> None:
     state.refit(passed(Z, state.densities()), 0.0)
     before, _ = define_loss(W, Z, state.densities())
     assert (0, 1) in suspicious_pairs(np.ascontiguousarray(Z.T), 6)
-    assert rotate_pairs(Z, W, state) >= 1
+    assert rotate_pairs(Z.T.copy(), W, state) >= 1
     after, _ = define_loss(W, Z, state.densities())
     assert after < before - 1 / n
     P = np.abs(W @ turn)[:2, :2]
@@ -275,7 +275,7 @@ def test_independent_sources_are_left_alone() -> None:
     state = Shapes.gaussian(4)
     state.refit(passed(Z, state.densities()), 0.0)
     W, slopes = np.eye(4), state.slopes.copy()
-    assert rotate_pairs(Z, W, state) == 0
+    assert rotate_pairs(Z.T.copy(), W, state) == 0
     np.testing.assert_array_equal(W, np.eye(4))
     np.testing.assert_array_equal(state.slopes, slopes)
 
@@ -327,9 +327,9 @@ def test_small_kernels_equal_their_twins() -> None:
     assert 10 <= heavy.sum() < 40
     for p, m in ((1, 2), (3, 1000)):
         Y = rng.laplace(size=(p, m))
-        squares = np.empty_like(Y)
-        shapes.clipped_squares(Y, squares)
-        np.testing.assert_allclose(squares, clipped_squares(Y), atol=1e-12)
+        squares = clipped_squares(Y)
+        for room in (p, 7 * p + 1, p * m, p * m + 5):
+            np.testing.assert_allclose(shapes.square_correlations(Y, np.empty(room)), squares @ squares.T, atol=1e-12)
         np.testing.assert_allclose(shapes.sample_means(Y[0]), shapes.basis(np.abs(Y[0])).mean(axis=1), rtol=1e-12)
 
 

@@ -22,10 +22,10 @@ def aligned(size: int, dtype: np.dtype[Number], beyond: int = 0) -> npt.NDArray[
     return room[first : first + size]
 
 
-def workspace(size: int, dtype: np.dtype[np.floating]) -> npt.NDArray[np.floating]:
+def workspace(size: int, dtype: np.dtype[Number]) -> npt.NDArray[Number]:
     """At least `size` numbers that this thread may write to until it asks again; they begin with a cache line."""
-    found: npt.NDArray[np.floating] | None = getattr(_BUFFERS, dtype.char, None)
-    if found is None or found.size < size:
-        found = aligned(size, dtype)
-        setattr(_BUFFERS, dtype.char, found)
-    return found
+    found: npt.NDArray[np.float64] | None = getattr(_BUFFERS, "room", None)
+    if found is None or found.nbytes < size * dtype.itemsize:
+        _BUFFERS.room = None  # first, or both would be there for a moment
+        found = _BUFFERS.room = aligned(-(-size * dtype.itemsize // 8), np.dtype(np.float64))
+    return found.view(dtype)

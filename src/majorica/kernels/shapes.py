@@ -390,29 +390,38 @@ def shape_table(slopes):
 
 
 @nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def clipped_squares(Y, Q):
-    """Fill `Q` ``(p, m)`` with the sources' clipped squares, ``min(abs(y) / sd, 2.5)^2``, centred, of unit norm.
+def square_correlations(Y, room):
+    """Correlations of the sources' clipped squares, ``min(abs(y) / sd, 2.5)^2``, as many at a time as `room` holds.
 
-    Twin: :func:`majorica.solvers.rotations.clipped_squares`.
+    Twin: the products of :func:`majorica.solvers.rotations.clipped_squares`.
     """
     p, m = Y.shape
+    scales, totals, products = np.empty(p), np.zeros(p), np.zeros((p, p))
     for i in range(p):
-        y, q = Y[i], Q[i]
-        mean, spread, total, norm = 0.0, 0.0, 0.0, 0.0
+        mean, spread, y = 0.0, 0.0, Y[i]
         for t in range(m):
             mean += y[t]
         mean /= m
         for t in range(m):
             spread += (y[t] - mean) ** 2
-        scale = 1 / math.sqrt(spread / m)
-        for t in range(m):
-            size = min(abs(y[t]) * scale, 2.5)
-            q[t] = size * size
-            total += q[t]
-        total /= m
-        for t in range(m):
-            q[t] -= total
-            norm += q[t] * q[t]
-        norm = 1 / (math.sqrt(norm) + 1e-300)
-        for t in range(m):
-            q[t] *= norm
+        scales[i] = 1 / math.sqrt(spread / m)
+    length = room.size // p
+    for start in range(0, m, length):
+        size = min(length, m - start)
+        Q = room[: p * size].reshape(p, size)
+        for i in range(p):
+            y, q = Y[i, start : start + size], Q[i]
+            for t in range(size):
+                reach = min(abs(y[t]) * scales[i], 2.5)
+                q[t] = reach * reach - 1.0  # about what the mean is: fewer digits cancel
+                totals[i] += q[t]
+        products += np.dot(Q, Q.T)
+    for i in range(p):
+        for j in range(p):
+            products[i, j] -= totals[i] * totals[j] / m
+    for i in range(p):
+        scales[i] = 1 / (math.sqrt(max(products[i, i], 0.0)) + 1e-300)
+    for i in range(p):
+        for j in range(p):
+            products[i, j] *= scales[i] * scales[j]
+    return products

@@ -29,7 +29,7 @@ KEPT_BYTES, KEPT_SHARE = 32 * 2**20, 0.13
 #: Of data of this many samples or more, levels are kept whitened and in float32: their steps cost half.
 SHORT_FROM = 100_000
 #: Their samples are whitened in blocks this many times shorter than those of a pass, as several are in memory at once.
-SHORT_PARTS = 2
+SHORT_PARTS = 4
 #: Error a loss computed in float32 stays below, relative to the sizes of the terms in it.
 SHORT_ERROR = 1e-6
 
@@ -103,15 +103,19 @@ class Levels:
         """The surrogate's statistics for one row over this level."""
         return self._problem(problem).row_moments(w, density)
 
-    def whitened(self, problem: Problem, most: int) -> F64:
-        """Whitened samples of this level, float64: all, or every second, third ... so that they are at most `most`."""
+    def sources(self, problem: Problem, W: F64, most: int) -> F64:
+        """Sources ``(p, m)`` of this level's samples: of all, or every second, third ... so that m <= `most`."""
         if self._held is not None:
             every = -(-self._held.n // most)
-            return self._held.Z.T[::every]
+            return W @ self._held.Z[:, ::every]
         level = self._problem(problem)
         every = -(-level.samples_in(level.blocks) // most)
-        lengths = [-(-level.samples_in([block]) // every) for block in level.blocks]
-        return gather((level.read(block)[::every] for block in level.blocks), sum(lengths), level.p)
+        ends = np.cumsum([-(-level.samples_in([block]) // every) for block in level.blocks])
+        out = np.empty((len(W), int(ends[-1])))
+        for block, end in zip(level.blocks, ends.tolist(), strict=True):
+            Z = level.read(block)[::every]
+            np.matmul(W, Z.T, out[:, end - len(Z) : end])
+        return out
 
     def error(self, problem: Problem) -> float:
         """Rounding error of a loss over this level, relative to its terms; 0 where it is that of the data."""

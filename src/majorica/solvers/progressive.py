@@ -354,11 +354,12 @@ class Progressive:
     def _rotate(self, problem: Problem, state: ProgressiveState) -> bool:
         """Reset rows of odd scale and rotate pairs that look dependent, where that lowers the loss of the level."""
         assert state.shapes is not None
-        Z = state.levels.whitened(problem, max(1, ROTATION_NUMBERS // problem.p))
         assert state.statistics is not None
         W, shapes = state.W.copy(), state.shapes.copy()
-        if not escape(Z, W, shapes, flat_pairs(state.statistics, limit=2 * problem.p)):
+        sources = state.levels.sources(problem, W, max(1, ROTATION_NUMBERS // problem.p))
+        if not escape(sources, W, shapes, flat_pairs(state.statistics, limit=2 * problem.p)):
             return False
+        del sources
         if not self._try(problem, state, W, shapes):  # a gain of the samples tried alone
             return False
         state.memory.clear()

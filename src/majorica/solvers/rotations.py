@@ -22,10 +22,12 @@ FLAT = 50.0
 LEAST, LEAST_FLAT = 1.0, 0.1
 #: Pairs that may fail in a row, the most suspicious first, before the rest are taken to be fine.
 PATIENCE = 32
+#: Squares that are correlated at a time.
+SQUARES = 2**15
 
 
 def clipped_squares(Y: F64) -> F64:
-    """The sources' clipped squares, centred and of unit norm; `Y` is ``(p, m)``. The compiled twin's definition."""
+    """The sources' clipped squares, centred and of unit norm; `Y` is ``(p, m)``. What the compiled twin correlates."""
     squares = np.minimum(np.abs(Y) / Y.std(axis=1, keepdims=True), 2.5) ** 2
     squares -= squares.mean(axis=1, keepdims=True)
     return np.asarray(squares / (np.linalg.norm(squares, axis=1, keepdims=True) + 1e-300))
@@ -33,9 +35,8 @@ def clipped_squares(Y: F64) -> F64:
 
 def suspicious_pairs(Y: F64, limit: int) -> list[tuple[int, int]]:
     """Pairs of components whose clipped squares are most correlated; `Y` is ``(p, m)``."""
-    squares = np.empty_like(Y)
-    kernels.clipped_squares(Y, squares)
-    score = np.abs(squares @ squares.T) * math.sqrt(Y.shape[1])
+    room = np.empty(max(min(Y.size, SQUARES), len(Y)))
+    score = np.abs(kernels.square_correlations(Y, room)) * math.sqrt(Y.shape[1])
     return _largest_pairs(score, SUSPICIOUS, limit)
 
 
@@ -60,19 +61,14 @@ def _largest_pairs(score: F64, least: float, limit: int) -> list[tuple[int, int]
     return list(zip(first[order].tolist(), second[order].tolist(), strict=True))
 
 
-def rotate_pairs(Z: F64, W: F64, shapes: Shapes, flat: Sequence[tuple[int, int]] = ()) -> int:
-    """Try rotations of suspicious and `flat` pairs on the whitened samples `Z` ``(m, k)``.
+def rotate_pairs(sources: F64, W: F64, shapes: Shapes, flat: Sequence[tuple[int, int]] = ()) -> int:
+    """Try rotations of suspicious and `flat` pairs of the `sources` ``(p, m)`` of white samples.
 
     Each trial refits both shapes; the best one is kept if the loss falls by
     more than 1/m, or 0.1/m where it is flat. Gives up after :data:`PATIENCE`
-    pairs that gained nothing. Changes `W` and `shapes` in place; returns how
-    many pairs were rotated.
+    pairs that gained nothing. Changes `sources`, `W` and `shapes` in place;
+    returns how many pairs were rotated.
     """
-    return _rotate_sources(W @ Z.T, W, shapes, flat)
-
-
-def _rotate_sources(sources: F64, W: F64, shapes: Shapes, flat: Sequence[tuple[int, int]]) -> int:
-    """:func:`rotate_pairs` of the `sources` ``(p, m)``, which follow."""
     m = sources.shape[1]
     rotated = failed = 0
     least = dict.fromkeys(suspicious_pairs(sources, limit=2 * len(W)), LEAST) | dict.fromkeys(flat, LEAST_FLAT)
@@ -106,18 +102,13 @@ def _rotate_sources(sources: F64, W: F64, shapes: Shapes, flat: Sequence[tuple[i
     return rotated
 
 
-def reset_scales(Z: F64, W: F64, shapes: Shapes) -> int:
+def reset_scales(sources: F64, W: F64, shapes: Shapes) -> int:
     """Bring rows that strayed from unit variance back to it, with a new shape, where that lowers the loss by 1/m.
 
     Scale and shape nearly make up for each other; a bad start can leave a row
-    at a scale where no shape fits well. Changes `W` and `shapes` in place;
-    returns how many rows changed.
+    at a scale where no shape fits well. Changes `sources`, `W` and `shapes` in
+    place; returns how many rows changed.
     """
-    return _reset_sources(W @ Z.T, W, shapes)
-
-
-def _reset_sources(sources: F64, W: F64, shapes: Shapes) -> int:
-    """:func:`reset_scales` of the `sources` ``(p, m)``, which follow."""
     m = sources.shape[1]
     deviation = np.sqrt(np.einsum("it,it->i", sources, sources) / m)
     changed = 0
@@ -131,10 +122,9 @@ def _reset_sources(sources: F64, W: F64, shapes: Shapes) -> int:
     return changed
 
 
-def escape(Z: F64, W: F64, shapes: Shapes, flat: Sequence[tuple[int, int]] = ()) -> int:
+def escape(sources: F64, W: F64, shapes: Shapes, flat: Sequence[tuple[int, int]] = ()) -> int:
     """:func:`reset_scales`, then :func:`rotate_pairs`; returns how many rows and pairs changed."""
-    sources = W @ Z.T
-    return _reset_sources(sources, W, shapes) + _rotate_sources(sources, W, shapes, flat)
+    return reset_scales(sources, W, shapes) + rotate_pairs(sources, W, shapes, flat)
 
 
 def _loss(y: F64, shapes: Shapes, i: int) -> float:
