@@ -26,18 +26,27 @@ PATIENCE = 32
 SQUARES = 2**15
 
 
-def clipped_squares(Y: F64) -> F64:
-    """The sources' clipped squares, centred and of unit norm; `Y` is ``(p, m)``. What the compiled twin correlates."""
-    squares = np.minimum(np.abs(Y) / Y.std(axis=1, keepdims=True), 2.5) ** 2
-    squares -= squares.mean(axis=1, keepdims=True)
-    return np.asarray(squares / (np.linalg.norm(squares, axis=1, keepdims=True) + 1e-300))
+def square_correlations(Y: F64, most: int = SQUARES) -> F64:
+    """Correlations of the clipped squares ``min(abs(y) / sd, 2.5)^2`` of `Y` ``(p, m)``, `most` at a time."""
+    p, m = Y.shape
+    deviation = np.sqrt(np.einsum("it,it->i", Y, Y) / m - Y.mean(axis=1) ** 2)
+    length, products, totals = max(most // p, 1), np.zeros((p, p)), np.zeros(p)
+    for start in range(0, m, length):
+        squares = np.abs(Y[:, start : start + length])
+        squares /= deviation[:, None]
+        np.minimum(squares, 2.5, out=squares)
+        squares *= squares
+        squares -= 1.0  # about what the mean is: fewer digits cancel
+        products += squares @ squares.T
+        totals += squares.sum(axis=1)
+    products -= np.outer(totals, totals) / m
+    norms = np.sqrt(np.maximum(products.diagonal(), 0.0)) + 1e-300
+    return np.asarray(products / np.outer(norms, norms))
 
 
 def suspicious_pairs(Y: F64, limit: int) -> list[tuple[int, int]]:
     """Pairs of components whose clipped squares are most correlated; `Y` is ``(p, m)``."""
-    room = np.empty(max(min(Y.size, SQUARES), len(Y)))
-    score = np.abs(kernels.square_correlations(Y, room)) * math.sqrt(Y.shape[1])
-    return _largest_pairs(score, SUSPICIOUS, limit)
+    return _largest_pairs(np.abs(square_correlations(Y)) * math.sqrt(Y.shape[1]), SUSPICIOUS, limit)
 
 
 def flat_pairs(statistics: Statistics, limit: int) -> list[tuple[int, int]]:
