@@ -320,6 +320,8 @@ def test_correlations_of_squares(most: int) -> None:
     Y = np.random.default_rng(0).laplace(size=(3, 1000)) * [[1.0], [3.0], [0.2]]
     squares = np.minimum(np.abs(Y) / Y.std(axis=1, keepdims=True), 2.5) ** 2
     np.testing.assert_allclose(square_correlations(Y, most), np.corrcoef(squares), atol=1e-12)
+    Y[1] = np.tile([-1.0, 1.0], 500)  # of squares that are all the same nothing can be said
+    np.testing.assert_allclose(square_correlations(Y, most)[1], 0, atol=1e-6)
 
 
 def test_small_kernels_equal_their_twins() -> None:

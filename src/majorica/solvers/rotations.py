@@ -29,7 +29,7 @@ SQUARES = 2**15
 def square_correlations(Y: F64, most: int = SQUARES) -> F64:
     """Correlations of the clipped squares ``min(abs(y) / sd, 2.5)^2`` of `Y` ``(p, m)``, `most` at a time."""
     p, m = Y.shape
-    deviation = np.sqrt(np.einsum("it,it->i", Y, Y) / m - Y.mean(axis=1) ** 2)
+    deviation = np.sqrt(np.maximum(np.einsum("it,it->i", Y, Y) / m - Y.mean(axis=1) ** 2, 1e-300))
     length, products, totals = max(most // p, 1), np.zeros((p, p)), np.zeros(p)
     for start in range(0, m, length):
         squares = np.abs(Y[:, start : start + length])
@@ -40,7 +40,7 @@ def square_correlations(Y: F64, most: int = SQUARES) -> F64:
         products += squares @ squares.T
         totals += squares.sum(axis=1)
     products -= np.outer(totals, totals) / m
-    norms = np.sqrt(np.maximum(products.diagonal(), 0.0)) + 1e-300
+    norms = np.sqrt(np.maximum(products.diagonal(), 1e-12 * m))  # squares that are all the same correlate with none
     return np.asarray(products / np.outer(norms, norms))
 
 
