@@ -12,7 +12,6 @@ from majorica.problem import pass_block_length
 from majorica.solvers.levels import most_kept, smallest_level
 from majorica.solvers.progressive import ROTATION_NUMBERS, ROTATION_SAMPLES
 from majorica.solvers.quasinewton import Memory
-from majorica.solvers.rotations import SQUARES
 from majorica.solvers.touching import group_size
 from majorica.sources.base import Source, Stream
 
@@ -178,6 +177,6 @@ def _subsets(source: Source | Stream, options: Options, n: int, k: int, length: 
         kept, rotated = min(most_kept(bytes_), bytes_ * first // n), min(first, ROTATION_SAMPLES)
     else:
         return lists
-    # Sources, float64, their squares a stretch at a time, and a few sources on their own.
+    # Sources, float64, what a product copies of the samples, squares a stretch at a time, a few sources on their own.
     rotated = min(rotated, ROTATION_NUMBERS // k)
-    return lists + kept + (rotated * (k + 16) * 8 + 2 * 8 * max(SQUARES, k) if options.adaptive else 0)
+    return lists + kept + (rotated * (3 * k + 16) * 8 if options.adaptive else 0)
