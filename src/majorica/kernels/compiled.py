@@ -28,7 +28,7 @@ from majorica.kernels.sweep import improve, sweep_rows
 from majorica.statistics import F64, Moments, Statistics, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "955e151c2139374d"
+INLINED_DIGEST = "ecb40e29b60732ab"
 Array = npt.NDArray[np.floating]
 
 

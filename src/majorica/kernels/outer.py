@@ -18,7 +18,7 @@ from majorica.kernels.scratch import aligned
 from majorica.kernels.tiles import MOST, VECTOR, Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "b2bbb8aa3b238478"
+INLINED_DIGEST = "5714af3ee09b926e"
 #: Components up to which this is quicker than copies and BLAS.
 OUTER = 64
 
@@ -60,10 +60,7 @@ def _tile(rows, vectors):
                 )
 
             sums = tile.accumulate(m_, 1, rows, vectors, terms)
-            target = tile.point(product, product_, to_)
-            for r in range(rows):
-                for v in range(vectors):
-                    tile.store(sums[r * vectors + v], tile.beside(tile.beside(target, width_, r), v * tile.lanes))
+            tile.store_rows(sums, vectors, tile.point(product, product_, to_), width_)
             return context.get_dummy_value()
 
         if not (is_flat(numbers, chosen, factors, product) and numbers.dtype == factors.dtype == product.dtype):

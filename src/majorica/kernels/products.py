@@ -16,7 +16,7 @@ from majorica.kernels.machine import is_flat
 from majorica.kernels.tiles import MOST, VECTOR, Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "b2bbb8aa3b238478"
+INLINED_DIGEST = "5714af3ee09b926e"
 #: Rows of a tile.
 ROWS = 4
 #: Components and channels up to which this is quicker than BLAS.
@@ -100,11 +100,7 @@ def _unmix_rows(typingctx, B, row, k, T, stride, at, Y, to, width):
                 lambda v: tile.load(tile.beside(samples, v * tile.lanes)),
             )
 
-        sums = tile.accumulate(k_, 1, ROWS, MOST, terms)
-        target = tile.point(Y, Y_, to_)
-        for r in range(ROWS):
-            for v in range(MOST):
-                tile.store(sums[r * MOST + v], tile.beside(tile.beside(target, width_, r), v * tile.lanes))
+        tile.store_rows(tile.accumulate(k_, 1, ROWS, MOST, terms), MOST, tile.point(Y, Y_, to_), width_)
         return context.get_dummy_value()
 
     if not (is_flat(B, T, Y) and B.dtype == T.dtype == Y.dtype):

@@ -82,6 +82,12 @@ class Tile:
         builder.position_at_end(done)
         return sums
 
+    def store_rows(self, sums, vectors, pointer, stride):
+        """Write rows of so many vectors, `stride` apart, from the pointer on."""
+        for k, total in enumerate(sums):
+            row = self.beside(pointer, stride, k // vectors)
+            self.store(total, self.beside(row, k % vectors * self.lanes))
+
     def total(self, vector):
         """The sum of a vector's numbers."""
         name = f"llvm.vector.reduce.fadd.v{self.lanes}f{8 * self.item}"
