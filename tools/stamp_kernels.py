@@ -16,8 +16,9 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "majorica"
 #: Kernel module -> modules whose code or constants are compiled into it, lowest first.
 INLINED = {
     "kernels/elementwise.py": ["densities/base.py", "densities/piecewise.py"],
-    "kernels/sweep.py": ["kernels/elementwise.py", "kernels/views.py"],
-    "kernels/outer.py": ["kernels/machine.py", "kernels/tiles.py"],
+    "kernels/rows.py": ["kernels/machine.py", "kernels/tiles.py"],
+    "kernels/sweep.py": ["kernels/elementwise.py", "kernels/views.py", "kernels/rows.py"],
+    "kernels/outer.py": ["kernels/machine.py", "kernels/tiles.py", "kernels/rows.py"],
     "kernels/products.py": ["kernels/machine.py", "kernels/tiles.py"],
     "kernels/compiled.py": ["kernels/elementwise.py", "kernels/sweep.py", "kernels/products.py"],
     "kernels/gaps.py": ["kernels/elementwise.py"],

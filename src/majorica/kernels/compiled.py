@@ -24,11 +24,11 @@ from majorica.kernels.products import (
     whole_width,
 )
 from majorica.kernels.scratch import workspace
-from majorica.kernels.sweep import improve, sweep_rows
+from majorica.kernels.sweep import improve, make_work, sweep_rows
 from majorica.statistics import F64, Moments, Statistics, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "ecb40e29b60732ab"
+INLINED_DIGEST = "fc83bc5fadb6292b"
 Array = npt.NDArray[np.floating]
 
 
@@ -406,9 +406,9 @@ def add_moments(
 
 def improve_row(A: F64, w: F64, c: F64, iterations: int) -> F64:
     """Lower the super-Gaussian surrogate over one row by truncated conjugate gradient on ``A z = c``."""
-    work = np.empty((5, len(w)))
+    work = make_work(len(w))
     improve(A, w, np.ascontiguousarray(c), iterations, work)
-    return work[0]
+    return work[0, : len(w)].copy()
 
 
 def sweep(W: F64, inverse: F64, moments_: F64, tilts: F64, flat: F64, covariance_inverse: F64, iterations: int) -> None:

@@ -18,13 +18,16 @@ from majorica.kernels.gaps import BLOCK, change_row, repeat_shapes
 from majorica.kernels.machine import add_row, multiply, take_row
 from majorica.kernels.outer import OUTER, add_outer, product_size
 from majorica.kernels.rounding import repeat_cells, round_entries
-from majorica.kernels.scratch import aligned
-from majorica.kernels.sweep import LATE, STRIP, catch_up, sweep_row
+from majorica.kernels.rows import LANES
+from majorica.kernels.scratch import aligned, begin_with_line
+from majorica.kernels.sweep import catch_up, make_work, sweep_row
 from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look, post
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "d4e45a7100a9d593"
+INLINED_DIGEST = "8218527f96e565e0"
+#: Rows of moments that one product changes, from the first one's diagonal on.
+STRIP = 32
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over, or a thread failed. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
@@ -53,7 +56,7 @@ def make_rooms(
         np.empty(longest, np.int16),
         np.empty(longest, np.uint32),
         np.empty(product_size(p, dtype.itemsize) if p <= OUTER else STRIP * p, dtype),
-        np.empty((6 + 2 * LATE, p)),
+        begin_with_line(make_work(p)),
     )
 
 
@@ -87,9 +90,9 @@ def _add_products(gemm, white, chosen, weights, scale, A, samples, product):
         add_outer(borrow(white.reshape(white.size)), chosen, samples, k, sums, product)
     else:
         _add_strips(gemm, white, chosen, weights, scale, sums, samples, product)
-    for i in range(k):
-        for j in range(i // STRIP * STRIP, i):
-            A[i, j] = A[j, i]
+        for i in range(k):
+            for j in range(i // STRIP * STRIP, i):
+                A[i, j] = A[j, i]
 
 
 @nb.njit(nogil=True, cache=True)
@@ -109,10 +112,10 @@ def _mirror(moments):
     p, k = moments.shape[0], moments.shape[1]
     for i in range(p):
         A = moments[i]
-        for a in range(STRIP, k, 8):
-            for b in range(0, a // STRIP * STRIP, 8):
-                for r in range(a, min(a + 8, k)):
-                    for j in range(b, b + 8):
+        for a in range(LANES, k, LANES):
+            for b in range(0, a, LANES):
+                for r in range(a, min(a + LANES, k)):
+                    for j in range(b, b + LANES):
                         A[r, j] = A[j, r]
 
 

@@ -1,4 +1,4 @@
-"""Sums of weighted squares of a few samples, compiled: the moments' changes, without a copy of the samples.
+"""Sums of factors squares of a few samples, compiled: the moments' changes, without a copy of the samples.
 
 Tiles of the sum stay in registers while all samples go by; each sample is read
 where it lies, a cache line at a time, so rows that begin where cache lines do
@@ -10,17 +10,19 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from majorica.kernels.machine import add_row, is_flat
+from majorica.kernels.machine import is_flat
+from majorica.kernels.rows import LANES, Rows
 from majorica.kernels.scratch import aligned
 from majorica.kernels.tiles import MOST, VECTOR, Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "5714af3ee09b926e"
+INLINED_DIGEST = "05633837a3989b0c"
 #: Components up to which this is quicker than copies and BLAS.
-OUTER = 64
+OUTER = 128
 
 
 def make_readable(rows: int, k: int, dtype: np.dtype[np.floating]) -> npt.NDArray[np.floating]:
@@ -31,7 +33,7 @@ def make_readable(rows: int, k: int, dtype: np.dtype[np.floating]) -> npt.NDArra
 def product_size(k: int, item: int) -> int:
     """Numbers in the `product` of :func:`add_outer`."""
     lanes = VECTOR // item
-    return -(-k // 8) * 8 * (-(-k // lanes) * lanes)
+    return -(-k // 16) * 16 * (-(-k // lanes) * lanes)
 
 
 def _tile(rows, vectors):
@@ -70,8 +72,8 @@ def _tile(rows, vectors):
     return tile
 
 
-_tile_4x4, _tile_4x3, _tile_4x2, _tile_4x1 = (_tile(4, vectors) for vectors in (4, 3, 2, 1))
-_tile_8x2, _tile_8x1 = (_tile(8, vectors) for vectors in (2, 1))
+_tile_8x3, _tile_8x2, _tile_8x1, _tile_4x2, _tile_4x1 = (_tile(*s) for s in ((8, 3), (8, 2), (8, 1), (4, 2), (4, 1)))
+_tile_12x2, _tile_16x1, _tile_12x1 = _tile(12, 2), _tile(16, 1), _tile(12, 1)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -80,35 +82,93 @@ def _fill_tiles(numbers, chosen, factors, k, product, width):
     m, lanes, row = chosen.size, VECTOR // numbers.itemsize, 0
     while row < k:
         column = row // lanes * lanes
-        tall = MOST == 4 and width - column <= 2 * lanes and row % 8 == 0 and k - row > 4
-        while column < width:
-            left, to = (width - column) // lanes, row * width + column
-            if tall and left == 2:
-                _tile_8x2(numbers, chosen, factors, m, k, row, column, product, to, width)
-            elif tall:
-                _tile_8x1(numbers, chosen, factors, m, k, row, column, product, to, width)
-            elif MOST == 4 and left >= 4:
-                _tile_4x4(numbers, chosen, factors, m, k, row, column, product, to, width)
-            elif MOST == 4 and left == 3:
-                _tile_4x3(numbers, chosen, factors, m, k, row, column, product, to, width)
-            elif left >= 2:
-                _tile_4x2(numbers, chosen, factors, m, k, row, column, product, to, width)
-            else:
-                _tile_4x1(numbers, chosen, factors, m, k, row, column, product, to, width)
-            column += min(left, MOST) * lanes
-        row += 8 if tall else 4
+        left, below = (width - column) // lanes, k - row
+        if MOST == 4 and left == 1 and below > 12:
+            _tile_16x1(numbers, chosen, factors, m, k, row, column, product, row * width + column, width)
+            row += 16
+        elif MOST == 4 and left == 1 and below > 8:
+            _tile_12x1(numbers, chosen, factors, m, k, row, column, product, row * width + column, width)
+            row += 12
+        elif MOST == 4 and left == 2 and 8 < below <= 12:
+            _tile_12x2(numbers, chosen, factors, m, k, row, column, product, row * width + column, width)
+            row += 12
+        else:
+            tall = MOST == 4 and below > 4
+            while left > 0:
+                to = row * width + column
+                if tall and (left == 3 or left > 4):
+                    _tile_8x3(numbers, chosen, factors, m, k, row, column, product, to, width)
+                    wide = 3
+                elif tall and left > 1:
+                    _tile_8x2(numbers, chosen, factors, m, k, row, column, product, to, width)
+                    wide = 2
+                elif tall:
+                    _tile_8x1(numbers, chosen, factors, m, k, row, column, product, to, width)
+                    wide = 1
+                elif left > 1:
+                    _tile_4x2(numbers, chosen, factors, m, k, row, column, product, to, width)
+                    wide = 2
+                else:
+                    _tile_4x1(numbers, chosen, factors, m, k, row, column, product, to, width)
+                    wide = 1
+                column += wide * lanes
+                left -= wide
+            row += 8 if tall else 4
+
+
+@intrinsic
+def _add_rows(typingctx, product, width, sums, k, row):
+    """Add rows `row` on of `product`, as many as a vector has numbers, to those of `sums`, from the diagonal on.
+
+    Their square on the diagonal becomes symmetric to the last bit.
+    """
+
+    def generate(context, builder, signature, arguments):
+        product_, width_, sums_, k_, row_ = arguments
+        rows, item = Rows(context, builder), product.dtype.bitwidth // 8
+        narrow = ir.VectorType(context.get_data_type(product.dtype), rows.lanes)
+        source = rows.point(product, product_, builder.mul(row_, width_))
+        target = rows.point(sums, sums_, builder.mul(row_, k_))
+        lines = [(rows.beside(source, width_, r), rows.beside(target, k_, r)) for r in range(rows.lanes)]
+
+        def read(line, column):
+            values = builder.load(builder.bitcast(builder.gep(line, [column]), narrow.as_pointer()), align=item)
+            return values if item == 8 else builder.fpext(values, rows.kind)
+
+        own = [builder.fadd(rows.load(builder.gep(to, [row_])), read(line, row_)) for line, to in lines]
+        for r, (turned, (_, to)) in enumerate(zip(rows.transpose(own), lines, strict=True)):
+            upper = ir.Constant(rows.mask, [lane >= r for lane in range(rows.lanes)])
+            rows.store(builder.select(upper, own[r], turned), builder.gep(to, [row_]))
+
+        def beyond(column, _):
+            mask = rows.first(builder.sub(k_, column))
+            for line, to in lines:
+                there = builder.gep(to, [column])
+                rows.store_first(builder.fadd(rows.load_first(there, mask), read(line, column)), there, mask)
+            return []
+
+        rows.loop(builder.add(row_, rows.whole(rows.lanes)), k_, rows.lanes, [], beyond)
+        return context.get_dummy_value()
+
+    if not (is_flat(product, sums) and sums.dtype == types.float64):
+        return None
+    return types.void(product, types.intp, sums, types.intp, types.intp), generate
 
 
 @nb.njit(nogil=True, cache=True)
 def add_outer(numbers, chosen, factors, k, sums, product):
-    """``sums += sum_s factors_s z_s z_s^T`` from the diagonal on, over the chosen samples of k `numbers` each.
+    """``sums += sum_s factors_s z_s z_s^T`` over the chosen samples of k `numbers` each.
 
-    `numbers` are those of :func:`make_readable`, `sums` (k k,) of float64,
-    `product` has the numbers' precision and ``product_size(k)`` numbers.
+    What lies left of the squares on the diagonal, of LANES rows each, stays
+    as it was. `numbers` are those of :func:`make_readable`, `sums` (k k,) of
+    float64, `product` has the numbers' precision and ``product_size(k)`` numbers.
     """
-    lanes = VECTOR // numbers.itemsize
+    lanes, whole = VECTOR // numbers.itemsize, k // LANES * LANES
     width = -(-k // lanes) * lanes
     _fill_tiles(numbers, chosen, factors, k, product, width)
-    for i in range(k):
-        first = i // 4 * 4
-        add_row(product, i * width + first, 1.0, sums, i * k + first, k - first)
+    for row in range(0, whole, LANES):
+        _add_rows(product, width, sums, k, row)
+    for i in range(whole, k):
+        for j in range(i, k):
+            sums[i * k + j] += product[i * width + j]
+            sums[j * k + i] = sums[i * k + j]

@@ -22,6 +22,15 @@ def aligned(size: int, dtype: np.dtype[Number], beyond: int = 0) -> npt.NDArray[
     return room[first : first + size]
 
 
+def begin_with_line(array: npt.NDArray[Number]) -> npt.NDArray[Number]:
+    """The same numbers, where a cache line begins: `array` itself if it does."""
+    if array.ctypes.data % LINE == 0:
+        return array
+    moved = aligned(array.size, array.dtype).reshape(array.shape)
+    moved[:] = array
+    return moved
+
+
 def workspace(size: int, dtype: np.dtype[Number]) -> npt.NDArray[Number]:
     """At least `size` numbers that this thread may write to until it asks again; they begin with a cache line."""
     found: npt.NDArray[np.float64] | None = getattr(_BUFFERS, "room", None)

@@ -12,14 +12,13 @@ import numba as nb
 import numpy as np
 
 from majorica.kernels.elementwise import FAST
+from majorica.kernels.rows import add_rows, apply_symmetric, padded
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "574d601979fc3a03"
+INLINED_DIGEST = "2a97099d52209a5f"
 #: Components below which loops are quicker than BLAS, and the incremental solver takes all its samples for each.
 SHORT = 9
-#: Rows of moments that are read and changed from the first one's diagonal on: half of the matrix, if it is large.
-STRIP = 32
 #: Rows by which the inverse may be late.
 LATE = 8
 
@@ -32,88 +31,19 @@ def _dot(x, y):
     return total
 
 
-@nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def _apply(A, v, out):
-    """``out = A v``, four rows at a time."""
-    k = v.size
-    A = borrow(A)
-    whole = k // 4 * 4
-    for a in range(0, whole, 4):
-        row0, row1, row2, row3 = A[a], A[a + 1], A[a + 2], A[a + 3]
-        total0, total1, total2, total3 = 0.0, 0.0, 0.0, 0.0
-        for j in range(k):
-            total0 += row0[j] * v[j]
-            total1 += row1[j] * v[j]
-            total2 += row2[j] * v[j]
-            total3 += row3[j] * v[j]
-        out[a], out[a + 1], out[a + 2], out[a + 3] = total0, total1, total2, total3
-    for a in range(whole, k):
-        out[a] = _dot(A[a], v)
-
-
-@nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def _add_rows(A, v, out):
-    """``out += v A`` for some rows `A`, four at a time."""
-    A = borrow(A)
-    whole = v.size // 4 * 4
-    for a in range(0, whole, 4):
-        row0, row1, row2, row3 = A[a], A[a + 1], A[a + 2], A[a + 3]
-        v0, v1, v2, v3 = v[a], v[a + 1], v[a + 2], v[a + 3]
-        for j in range(out.size):
-            out[j] += row0[j] * v0 + row1[j] * v1 + row2[j] * v2 + row3[j] * v3
-    for a in range(whole, v.size):
-        row0, v0 = A[a], v[a]
-        for j in range(out.size):
-            out[j] += row0[j] * v0
-
-
-@nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def _apply_moments(A, v, out):
-    """``out = A v`` for a symmetric `A`; what lies left of each strip's square on the diagonal is not read."""
-    k = v.size
-    if k <= STRIP:
-        _apply(A, v, out)
-        return
-    A, v, out = borrow(A), borrow(v), borrow(out)
-    for j in range(k):
-        out[j] = 0.0
-    for a in range(0, k, STRIP):
-        stop = min(a + STRIP, k)
-        left, right, far = v[a:stop], v[stop:], out[stop:]
-        whole = a + (stop - a) // 4 * 4
-        for i in range(a, whole, 4):
-            row0, row1, row2, row3 = A[i, a:stop], A[i + 1, a:stop], A[i + 2, a:stop], A[i + 3, a:stop]
-            total0, total1, total2, total3 = 0.0, 0.0, 0.0, 0.0
-            for j in range(left.size):
-                total0 += row0[j] * left[j]
-                total1 += row1[j] * left[j]
-                total2 += row2[j] * left[j]
-                total3 += row3[j] * left[j]
-            if right.size > 0:  # each number serves its row and its column
-                v0, v1, v2, v3 = v[i], v[i + 1], v[i + 2], v[i + 3]
-                row0, row1, row2, row3 = A[i, stop:], A[i + 1, stop:], A[i + 2, stop:], A[i + 3, stop:]
-                for j in range(right.size):
-                    x0, x1, x2, x3 = row0[j], row1[j], row2[j], row3[j]
-                    total0 += x0 * right[j]
-                    total1 += x1 * right[j]
-                    total2 += x2 * right[j]
-                    total3 += x3 * right[j]
-                    far[j] += x0 * v0 + x1 * v1 + x2 * v2 + x3 * v3
-            out[i] += total0
-            out[i + 1] += total1
-            out[i + 2] += total2
-            out[i + 3] += total3
-        for i in range(whole, stop):  # only the last strip has such rows
-            out[i] += _dot(A[i, a:stop], left)
+@nb.njit(nogil=True, cache=True)
+def make_work(k):
+    """The rows that :func:`improve` and :func:`sweep_row` work in, with room behind each for whole vectors."""
+    return np.empty((6 + 2 * LATE, padded(k)))
 
 
 @nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def improve(A, w, c, iterations, work):
-    """Fill ``work[0]`` with the row; reads what :func:`_apply_moments` does. `work` is (5, k) at least."""
+    """Fill ``work[0]`` with the row; reads what :func:`apply_symmetric` does. `work` is that of :func:`make_work`."""
     k = w.size
-    work = borrow(work)
-    z, Az, residual, direction, Ad = work[0], work[1], work[2], work[3], work[4]
-    _apply_moments(A, w, Az)
+    A, work = borrow(A).reshape(A.size), borrow(work)
+    z, Az, residual, direction, Ad = work[0, :k], work[1, :k], work[2, :k], work[3, :k], work[4, :k]
+    apply_symmetric(A, k, w, work[1])
     t = _dot(c, w) / _dot(w, Az)
     size = 0.0
     for j in range(k):
@@ -123,7 +53,7 @@ def improve(A, w, c, iterations, work):
         direction[j] = residual[j]
         size += residual[j] * residual[j]
     for _ in range(iterations):
-        _apply_moments(A, direction, Ad)
+        apply_symmetric(A, k, direction, work[4])
         curvature = _dot(direction, Ad)
         if not (curvature > 0 and size > 0):
             break
@@ -149,21 +79,10 @@ def improve(A, w, c, iterations, work):
 @nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
 def catch_up(inverse, work, late):
     """Add to `inverse` the products it is late by; returns 0."""
-    p = inverse.shape[0]
-    work, inverse = borrow(work), borrow(inverse)
-    four = late // 4 * 4
+    p, size = inverse.shape[0], work.shape[1]
+    numbers, inverse = borrow(work).reshape(work.size), borrow(inverse).reshape(inverse.size)
     for j in range(p):
-        row = inverse[j]
-        for r in range(0, four, 4):
-            c0, c1, c2, c3 = work[6 + r, j], work[7 + r, j], work[8 + r, j], work[9 + r, j]
-            row0, row1 = work[6 + LATE + r], work[7 + LATE + r]
-            row2, row3 = work[8 + LATE + r], work[9 + LATE + r]
-            for k in range(p):
-                row[k] += c0 * row0[k] + c1 * row1[k] + c2 * row2[k] + c3 * row3[k]
-        for r in range(four, late):
-            c0, row0 = work[6 + r, j], work[6 + LATE + r]
-            for k in range(p):
-                row[k] += c0 * row0[k]
+        add_rows(numbers, (6 + LATE) * size, size, late, numbers, 6 * size + j, size, p, inverse, j * p)
     return 0
 
 
@@ -173,21 +92,18 @@ def sweep_row(i, W, inverse, A, tilt, flat, covariance_inverse, iterations, work
 
     The inverse stays as it was `late` rows ago: to it belong so many products
     of a column ``work[6 + r]`` and a row ``work[6 + LATE + r]``, added together
-    by :func:`catch_up` now and then, and at the end. `work` is (6 + 2 LATE, k).
+    by :func:`catch_up` now and then, and at the end. `work` is that of :func:`make_work`.
     """
-    p = W.shape[0]
-    work, inverse = borrow(work), borrow(inverse)
-    w, row, c = borrow(W)[i], work[0], work[5]
+    p, size = W.shape[0], work.shape[1]
+    work, inverse, numbers = borrow(work), borrow(inverse), borrow(work).reshape(work.size)
+    w, row, c = borrow(W)[i], work[0, :p], work[5, :p]
     for j in range(p):
         c[j] = inverse[j, i]
-    for r in range(late):
-        column, share = work[6 + r], work[6 + LATE + r, i]
-        for j in range(p):
-            c[j] += column[j] * share
+    add_rows(numbers, 6 * size, size, late, numbers, (6 + LATE) * size + i, size, p, numbers, 5 * size)
     if flat > 0:
-        z1, z2 = work[1], work[2]
-        _apply(covariance_inverse, tilt, z1)
-        _apply(covariance_inverse, c, z2)
+        C, z1, z2 = borrow(covariance_inverse).reshape(p * p), work[1, :p], work[2, :p]
+        apply_symmetric(C, p, tilt, work[1])
+        apply_symmetric(C, p, c, work[2])
         t, s = _dot(c, z1) / flat, _dot(c, z2) / flat
         tau = 0.5 * (t + math.copysign(math.sqrt(t * t + 4 * s), t))
         for j in range(p):
@@ -197,30 +113,31 @@ def sweep_row(i, W, inverse, A, tilt, flat, covariance_inverse, iterations, work
     pivot, growth = _dot(c, row), 0.0  # det W grows by the factor `pivot`
     if np.isfinite(pivot) and np.isfinite(_dot(row, row)) and abs(pivot) > 1e-12:
         growth = math.log(abs(pivot))
-        step, column, change = work[4], work[6 + late], work[6 + LATE + late]
+        step, column, change = work[4, :p], work[6 + late, :p], work[6 + LATE + late, :p]
+        shares = work[3]
         for j in range(p):
             step[j] = (row[j] - w[j]) / pivot
             w[j] = row[j]
             column[j] = -c[j]
             change[j] = 0.0
-        _add_rows(inverse, step, change)
         for r in range(late):
-            share, before = _dot(step, work[6 + r]), work[6 + LATE + r]
-            for j in range(p):
-                change[j] += share * before[j]
+            shares[r] = _dot(step, work[6 + r, :p])
+        to = (6 + LATE + late) * size
+        add_rows(borrow(inverse).reshape(p * p), 0, p, p, step, 0, 1, p, numbers, to)
+        add_rows(numbers, (6 + LATE) * size, size, late, shares, 0, 1, p, numbers, to)
         late += 1
         if late == LATE or p < SHORT:
             late = catch_up(inverse, work, late)
         if not flat > 0:
             return 0.5, growth, late
-    _apply_moments(A, w, work[1])
-    return 0.5 * _dot(w, work[1]) - _dot(tilt, w), growth, late
+    apply_symmetric(borrow(A).reshape(p * p), p, w, work[1])
+    return 0.5 * _dot(w, work[1, :p]) - _dot(tilt, w), growth, late
 
 
 @nb.njit(nogil=True, cache=True)
 def sweep_rows(W, inverse, moments_, tilts, flat, covariance_inverse, iterations):
     """M-step over all rows; returns the sum of their ``w A w / 2 - b w``."""
-    work = np.empty((6 + 2 * LATE, W.shape[1]))
+    work = make_work(W.shape[1])
     total, late = 0.0, 0
     for i in range(W.shape[0]):
         value, _, late = sweep_row(

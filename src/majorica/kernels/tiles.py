@@ -58,29 +58,44 @@ class Tile:
 
         `terms` writes what an index gives: functions that write ``left[r]``, and ``right[v]``, asked for in order.
         """
+
+        def add(index, sums):
+            left, right = terms(index)
+            own = [right(v) for v in range(vectors)]
+            after = []
+            for r in range(rows):
+                one = left(r)
+                after += [self.fused(one, own[v], sums[r * vectors + v]) for v in range(vectors)]
+            return after
+
+        return self.loop(self.whole(0), count, step, [ir.Constant(self.kind, None)] * (rows * vectors), add)
+
+    def fused(self, left, right, total):
+        """``left right + total``."""
+        return self.builder.fadd(self.builder.fmul(left, right, flags=FUSED), total, flags=FUSED)
+
+    def loop(self, start, stop, step, values, body):
+        """Write ``for index in range(start, stop, step): values = body(index, values)``; returns the last values."""
         builder, before = self.builder, self.builder.block
-        head, body, done = (builder.append_basic_block(f"tile.{name}") for name in ("head", "body", "done"))
+        head, inside, done = (builder.append_basic_block(f"tile.{name}") for name in ("head", "inside", "done"))
         builder.branch(head)
         builder.position_at_end(head)
         index = builder.phi(ir.IntType(64))
-        index.add_incoming(self.whole(0), before)
-        sums = [builder.phi(self.kind) for _ in range(rows * vectors)]
-        for total in sums:
-            total.add_incoming(ir.Constant(self.kind, None), before)
-        builder.cbranch(builder.icmp_signed("<", index, count), body, done)
-        builder.position_at_end(body)
-        left, right = terms(index)
-        own = [right(v) for v in range(vectors)]
-        for r in range(rows):
-            one = left(r)
-            for v in range(vectors):
-                total = sums[r * vectors + v]
-                product = builder.fmul(one, own[v], flags=FUSED)
-                total.add_incoming(builder.fadd(product, total, flags=FUSED), body)
-        index.add_incoming(builder.add(index, self.whole(step)), body)
+        index.add_incoming(start, before)
+        held = []
+        for value in values:
+            phi = builder.phi(value.type)
+            phi.add_incoming(value, before)
+            held.append(phi)
+        builder.cbranch(builder.icmp_signed("<", index, stop), inside, done)
+        builder.position_at_end(inside)
+        after = body(index, held)
+        for phi, value in zip(held, after, strict=True):
+            phi.add_incoming(value, builder.block)
+        index.add_incoming(builder.add(index, self.whole(step)), builder.block)
         builder.branch(head)
         builder.position_at_end(done)
-        return sums
+        return held
 
     def store_rows(self, sums, vectors, pointer, stride):
         """Write rows of so many vectors, `stride` apart, from the pointer on."""
@@ -99,16 +114,18 @@ class Tile:
         """As many vectors as each has numbers, turned round: in each round halves of pairs change places."""
         far = self.lanes // 2
         while far:
-            masks = []
-            for start in (0, far):
-                picks = [
-                    lane + start if not lane & far else self.lanes + lane + start - far for lane in range(self.lanes)
-                ]
-                masks.append(ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), picks))
             turned = list(vectors)
             for i in range(self.lanes):
                 if not i & far:
-                    for mask, to in zip(masks, (i, i + far), strict=True):
-                        turned[to] = self.builder.shuffle_vector(vectors[i], vectors[i + far], mask)
+                    turned[i], turned[i + far] = self.trade(vectors[i], vectors[i + far], far)
             vectors, far = turned, far // 2
         return vectors
+
+    def trade(self, one, other, far):
+        """Two vectors, after the second of each two groups of `far` numbers changed places with the other's first."""
+        traded = []
+        for start in (0, far):
+            picks = [lane + start if not lane & far else self.lanes + lane + start - far for lane in range(self.lanes)]
+            mask = ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), picks)
+            traded.append(self.builder.shuffle_vector(one, other, mask))
+        return traded

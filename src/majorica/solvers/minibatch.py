@@ -30,6 +30,7 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     from majorica.kernels import minibatch as kernels
     from majorica.kernels.machine import gemm_of
     from majorica.kernels.outer import make_readable
+    from majorica.kernels.scratch import begin_with_line
 
     assert state.surrogate is not None
     assert state.touch is not None
@@ -51,6 +52,7 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     inverse = invert(surrogate.covariance) if flat.any() else surrogate.covariance
     if np.isnan(state.log_det):
         state.log_det = float(np.linalg.slogdet(state.W)[1])
+    surrogate.moments, state.inverse = begin_with_line(surrogate.moments), begin_with_line(state.inverse)
     losses = np.empty(len(starts))
     longest = min(solver.batch_size, problem.n)  # not the longest of this call: parts, and with them bits, follow
     parts = kernels.count_parts(longest)

@@ -1,0 +1,190 @@
+"""Products of the M-step's matrices with vectors, compiled, in registers; all numbers are of float64.
+
+Numba's loops over short rows spend as long on what is left over at their ends
+as on the rows. Here the last vector of a row is cut off by a mask. Twins: ``A @ v``,
+``rows @ v`` and ``coefficients @ rows``.
+"""
+
+from __future__ import annotations
+
+import numba as nb
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from majorica.kernels.machine import is_flat, repeat
+from majorica.kernels.tiles import VECTOR, Tile
+
+#: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
+INLINED_DIGEST = "807971b3b4ec3564"
+#: Numbers in a vector: so many rows are read at a time.
+LANES = VECTOR // 8
+#: Vectors of a sum of rows that stay in registers.
+ABREAST = 4
+
+
+@nb.njit(nogil=True, cache=True)
+def padded(k):
+    """Room for a row of `k` numbers: whole vectors."""
+    return -(-k // LANES) * LANES
+
+
+class Rows(Tile):
+    """Writes instructions for rows of float64 whose last vector may be cut off."""
+
+    def __init__(self, context, builder):
+        super().__init__(context, builder, types.float64)
+        self.mask = ir.VectorType(ir.IntType(1), self.lanes)
+
+    def first(self, count):
+        """The mask of a vector's first `count` numbers."""
+        places = ir.Constant(ir.VectorType(ir.IntType(64), self.lanes), list(range(self.lanes)))
+        return self.builder.icmp_signed("<", places, repeat(self.builder, count, places.type))
+
+    def load_first(self, pointer, mask):
+        """The vector that begins there, with zeros outside the mask."""
+        shape = ir.FunctionType(self.kind, [self.kind.as_pointer(), ir.IntType(32), self.mask, self.kind])
+        load = self.builder.module.declare_intrinsic(f"llvm.masked.load.v{self.lanes}f64.p0", (), shape)
+        at = self.builder.bitcast(pointer, self.kind.as_pointer())
+        return self.builder.call(load, [at, ir.Constant(ir.IntType(32), 8), mask, ir.Constant(self.kind, None)])
+
+    def store_first(self, vector, pointer, mask):
+        """Write what the mask keeps of a vector there."""
+        shape = ir.FunctionType(ir.VoidType(), [self.kind, self.kind.as_pointer(), ir.IntType(32), self.mask])
+        store = self.builder.module.declare_intrinsic(f"llvm.masked.store.v{self.lanes}f64.p0", (), shape)
+        at = self.builder.bitcast(pointer, self.kind.as_pointer())
+        self.builder.call(store, [vector, at, ir.Constant(ir.IntType(32), 8), mask])
+
+    def smaller(self, left, right):
+        """The smaller of two integers."""
+        return self.builder.select(self.builder.icmp_signed("<", left, right), left, right)
+
+    def totals(self, vectors):
+        """The sums of as many vectors as each has numbers, in one vector: in each round two become one."""
+        far = self.lanes // 2
+        while far:
+            vectors = [self.builder.fadd(*self.trade(vectors[i], vectors[i + far], far)) for i in range(far)]
+            far //= 2
+        return vectors[0]
+
+
+def _apply_some(whole):
+    """An instruction for as many rows as a vector has numbers, or those that are left."""
+
+    @intrinsic
+    def apply(typingctx, A, k, row, v, out):
+        """What rows `row` on of the symmetric matrix give to ``out += A v``, from their square on the diagonal on."""
+
+        def generate(context, builder, signature, arguments):
+            A_, k_, row_, v_, out_ = arguments
+            rows = Rows(context, builder)
+            start, numbers, sums = (
+                rows.point(A, A_, rows.whole(0)),
+                rows.point(v, v_, rows.whole(0)),
+                rows.point(out, out_, rows.whole(0)),
+            )
+            last = builder.sub(k_, rows.whole(1))
+            own = rows.first(builder.sub(k_, row_))
+            indices = [builder.add(row_, rows.whole(r)) for r in range(rows.lanes)]
+            indices = indices if whole else [rows.smaller(index, last) for index in indices]
+            lines = [rows.beside(start, index, k_) for index in indices]
+            factors = [rows.load_repeated(builder.gep(numbers, [index])) for index in indices]
+            here, *square = (
+                rows.load(there) if whole else rows.load_first(there, own)
+                for there in (builder.gep(line, [row_]) for line in (numbers, *lines))
+            )
+            totals = [builder.fmul(entries, here) for entries in square]
+
+            def beyond(column, totals):
+                mask = rows.first(builder.sub(k_, column))
+                there, target = rows.load_first(builder.gep(numbers, [column]), mask), builder.gep(sums, [column])
+                chains = [rows.load(target), ir.Constant(rows.kind, None)]
+                after = []
+                for r, line in enumerate(lines):
+                    entry = rows.load_first(builder.gep(line, [column]), mask)
+                    after.append(rows.fused(entry, there, totals[r]))
+                    chains[r % 2] = rows.fused(entry, factors[r], chains[r % 2])
+                rows.store(builder.fadd(*chains), target)
+                return after
+
+            if whole:
+                totals = rows.loop(builder.add(row_, rows.whole(rows.lanes)), k_, rows.lanes, totals, beyond)
+            target = builder.gep(sums, [row_])
+            rows.store(builder.fadd(rows.load(target), rows.totals(totals)), target)
+            return context.get_dummy_value()
+
+        if not (is_flat(A, v, out) and A.dtype == v.dtype == out.dtype == types.float64):
+            return None
+        return types.void(A, types.intp, types.intp, v, out), generate
+
+    return apply
+
+
+_apply_whole, _apply_last = _apply_some(True), _apply_some(False)
+
+
+@nb.njit(nogil=True, cache=True)
+def apply_symmetric(A, k, v, out):
+    """``out = A v`` for the symmetric matrix `A` (k k,); nothing left of the squares on its diagonal is read.
+
+    They have LANES rows. `out` has room for ``padded(k)`` numbers.
+    """
+    whole = k // LANES * LANES
+    for j in range(padded(k)):
+        out[j] = 0.0
+    for row in range(0, whole, LANES):
+        _apply_whole(A, k, row, v, out)
+    if whole < k:
+        _apply_last(A, k, whole, v, out)
+
+
+@intrinsic
+def _add_abreast(typingctx, A, at, stride, count, factors, first, apart, column, k, out, to):
+    """Columns `column` on of :func:`add_rows`, as many as stay in registers."""
+
+    def generate(context, builder, signature, arguments):
+        A_, at_, stride_, count_, factors_, first_, apart_, column_, k_, out_, to_ = arguments
+        rows = Rows(context, builder)
+        start = builder.gep(rows.point(A, A_, at_), [column_])
+        target = builder.gep(rows.point(out, out_, to_), [column_])
+        weights = rows.point(factors, factors_, first_)
+        left = builder.sub(k_, column_)
+        masks = [rows.first(builder.sub(left, rows.whole(v * rows.lanes))) for v in range(ABREAST)]
+        totals = [rows.load_first(rows.beside(target, v * rows.lanes), masks[v]) for v in range(ABREAST)]
+        totals += [ir.Constant(rows.kind, None)] * ABREAST
+
+        def add(several):
+            def body(index, totals):
+                totals = list(totals)
+                for r in range(several):
+                    row, half = builder.add(index, rows.whole(r)), r % 2 * ABREAST
+                    factor, line = (
+                        rows.load_repeated(rows.beside(weights, row, apart_)),
+                        rows.beside(start, row, stride_),
+                    )
+                    for v in range(ABREAST):
+                        entry = rows.load_first(rows.beside(line, v * rows.lanes), masks[v])
+                        totals[half + v] = rows.fused(entry, factor, totals[half + v])
+                return totals
+
+            return body
+
+        fours = builder.and_(count_, rows.whole(-4))
+        totals = rows.loop(rows.whole(0), fours, 4, totals, add(4))
+        totals = rows.loop(fours, count_, 1, totals, add(1))
+        for v in range(ABREAST):
+            total = builder.fadd(totals[v], totals[ABREAST + v])
+            rows.store_first(total, rows.beside(target, v * rows.lanes), masks[v])
+        return context.get_dummy_value()
+
+    if not (is_flat(A, factors, out) and A.dtype == factors.dtype == out.dtype == types.float64):
+        return None
+    place = types.intp
+    return types.void(A, place, place, place, factors, *(place,) * 4, out, place), generate
+
+
+@nb.njit(nogil=True, cache=True)
+def add_rows(A, at, stride, count, factors, first, apart, k, out, to):
+    """``out[to : to + k] += sum_r factors[first + apart r] A[at + stride r :][:k]`` over `count` rows."""
+    for column in range(0, k, ABREAST * LANES):
+        _add_abreast(A, at, stride, count, factors, first, apart, column, k, out, to)

@@ -1,0 +1,37 @@
+"""Products of the M-step in registers: what NumPy gives, whatever the rows' length, and nothing else touched."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from majorica.kernels.rows import LANES, add_rows, apply_symmetric, padded
+
+SIZES = [*range(1, 20), 24, 31, 32, 33, 40, 63, 64, 71, 100]
+
+
+@pytest.mark.parametrize("k", SIZES)
+def test_symmetric_matrix_times_vector(k: int) -> None:
+    rng = np.random.default_rng(k)
+    A, v = rng.normal(size=(k, k)), rng.normal(size=k)
+    A += A.T.copy()
+    expected = A @ v
+    squares = np.arange(k) // LANES
+    A[squares[:, None] > squares] = np.nan  # never read
+    out = np.full(padded(k) + 3, np.nan)
+    out[padded(k) :] = 7
+    apply_symmetric(A.reshape(k * k), k, v, out)
+    np.testing.assert_allclose(out[:k], expected, atol=1e-12)
+    assert (out[padded(k) :] == 7).all()
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 8, 17])
+@pytest.mark.parametrize("k", SIZES)
+def test_sum_of_rows(k: int, count: int) -> None:
+    rng = np.random.default_rng([k, count])
+    A, factors, out = rng.normal(size=(count + 1, k + 2)), rng.normal(size=3 * count + 2), rng.normal(size=k + 9)
+    before = out.copy()
+    add_rows(A.reshape(A.size), 1, k + 2, count, factors, 1, 3, k, out, 4)
+    expected = factors[1::3][:count] @ A[:count, 1 : k + 1]
+    np.testing.assert_allclose(out[4 : k + 4] - before[4 : k + 4], expected, atol=1e-12)
+    np.testing.assert_array_equal(np.delete(out, np.s_[4 : k + 4]), np.delete(before, np.s_[4 : k + 4]))
