@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from majorica.engines import ThreadEngine
-from majorica.kernels import choose, gaps, reference
+from majorica.kernels import gaps, reference
+from majorica.kernels import ranks as ranks_
 from majorica.solvers import Incremental
 from majorica.solvers.incremental import default_batch_size
 from makers import ALL_DENSITIES, densities_of, laplace, make_problem
@@ -90,14 +91,20 @@ def named_by(ranks: np.ndarray, names: int, p: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("dtype", "kind"), [(np.float64, np.int64), (np.float32, np.int32)])
-@pytest.mark.parametrize("q", [1, 2, 4])
-def test_ranks_of_samples_as_they_lie(dtype: type, kind: type, q: int) -> None:
+@pytest.mark.parametrize("q", [1, 2, 3, 4])
+@pytest.mark.parametrize("m", [1, 16, 50])
+@pytest.mark.parametrize("p", [1, 4, 8, 10, 16, 17, 23, 33])
+def test_ranks_of_samples_as_they_lie(dtype: type, kind: type, q: int, m: int, p: int) -> None:
     rng = np.random.default_rng(3)
-    p, m, names = 23, 50, 31
+    names, q = int(ranks_.name_bits(p)), min(q, p)
     gap = rng.normal(size=(m, p)).astype(dtype)
-    gap[:, 2], gap[7] = gap[:, 4], -1.0  # of equals, the first; none is worth choosing
-    ranks = np.empty((q, m), kind)
-    choose.rank_samples(gap.view(kind), (names - np.arange(p)).astype(kind), ~names, names, ranks)
+    gap[m // 2] = -1.0  # none is worth choosing
+    if p > 4:
+        gap[:, 2] = gap[:, 4]  # of equals, the first
+    ranks = np.full((q + 1, m), 7, kind)
+    ranks_.rank_samples(gap.view(kind).reshape(m * p), p, (names - np.arange(p)).astype(kind), names, ranks[:q])
+    assert (ranks[q] == 7).all()
+    ranks = ranks[:q]
     chosen = named_by(ranks, names, p)
     np.testing.assert_array_equal(chosen, reference.select_largest(gap.astype(np.float64), q) & (gap > 0))
 

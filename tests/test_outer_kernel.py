@@ -25,7 +25,7 @@ def test_sums_of_weighted_squares(k: int, m: int, dtype: type) -> None:
     product = np.full(size + 8, 7, dtype)
     expected = sums + np.einsum("s,si,sj->ij", factors, Z[chosen], Z[chosen], dtype=np.float64)
     before = sums.copy()
-    add_outer(Z.reshape(Z.size), chosen, factors, k, sums.reshape(k * k), product[:size])
+    add_outer(Z.reshape(Z.size), chosen, factors, k, sums.reshape(k * k), product[:size], 0, 0)
     squares = np.arange(k) // LANES
     left, on = squares[:, None] > squares, squares[:, None] == squares
     np.testing.assert_allclose(sums[~left], expected[~left], atol=1e-12 if dtype is np.float64 else 2e-4)

@@ -11,11 +11,12 @@ import numba as nb
 import numpy as np
 
 from majorica.kernels.gaps import gap_block, gap_row
+from majorica.kernels.ranks import name_bits, rank_samples
 from majorica.kernels.rounding import decode, hide_settled
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "30ae4e77c4d5d916"
+INLINED_DIGEST = "6aab8ada1f3d6c5b"
 #: Operations below which BLAS has quicker products of small matrices.
 SMALL = 1_000_000
 
@@ -28,40 +29,6 @@ def tile_of(b, f, k):
         most = 256
     tiles = -(-b // min(most, 512))
     return -(-b // tiles)
-
-
-@nb.njit(nogil=True, cache=True)
-def name_bits(p):
-    """The last bits of a key that can name `p` components, all set."""
-    names = 1
-    while names < p:
-        names *= 2
-    return names - 1
-
-
-@nb.njit(nogil=True, cache=True)
-def rank_samples(bits, lows, clear, names, ranks):
-    """Keep of each sample the largest keys, in descending order down `ranks` (q, m).
-
-    A key is a gap, one of `bits` (m, p), read as an integer (positive floats
-    compare like integers) whose last bits are the component's of `lows` (p,)
-    instead: they name it.
-    """
-    bits = borrow(bits)
-    q, kind = ranks.shape[0], bits.dtype.type
-    none = kind(names)
-    for t in range(bits.shape[0]):
-        row = bits[t]
-        best = none
-        for j in range(row.size):
-            best = max(best, kind((row[j] & clear) | lows[j]))
-        ranks[0, t] = best
-        for r in range(1, q):
-            above, best = best, none
-            for j in range(row.size):
-                key = kind((row[j] & clear) | lows[j])
-                best = max(best, key if key < above else none)
-            ranks[r, t] = best
 
 
 @nb.njit(nogil=True, cache=True)
@@ -148,5 +115,5 @@ def choose_samples(
             stop = min(begin + length, m * p)
             hide_settled(Y[begin:stop], touching[begin:stop], limits[0], limits[1], limits[2], gap[begin:stop])
         level = borrow(ranks)[: q * m].reshape(q, m)
-        rank_samples(gap.view(ranks.dtype).reshape(m, p), lows, ~names, names, level)
+        rank_samples(gap.view(ranks.dtype), p, lows, names, level)
         fill_buckets(level, names, shift + start, ends, rows)

@@ -13,19 +13,20 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from majorica.kernels.choose import choose_samples, name_bits
+from majorica.kernels.choose import choose_samples
 from majorica.kernels.gaps import BLOCK, change_row, repeat_shapes
 from majorica.kernels.machine import add_row, multiply, take_row
 from majorica.kernels.outer import OUTER, add_outer, product_size
+from majorica.kernels.ranks import name_bits
 from majorica.kernels.rounding import repeat_cells, round_entries
 from majorica.kernels.rows import LANES
 from majorica.kernels.scratch import aligned, begin_with_line
 from majorica.kernels.sweep import catch_up, make_work, sweep_row
 from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look, post
-from majorica.kernels.views import borrow
+from majorica.kernels.views import address, borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "8218527f96e565e0"
+INLINED_DIGEST = "e5befaf4a07392c4"
 #: Rows of moments that one product changes, from the first one's diagonal on.
 STRIP = 32
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
@@ -77,7 +78,7 @@ def _add_strips(gemm, white, chosen, weights, scale, sums, samples, product):
 
 
 @nb.njit(nogil=True, cache=True)
-def _add_products(gemm, white, chosen, weights, scale, A, samples, product):
+def _add_products(gemm, white, chosen, weights, scale, A, samples, product, ahead, until):
     """``A += sum_s scale weights_s z_s z_s^T`` over the chosen samples, strip by strip from the diagonal on.
 
     Symmetric to the last bit in the strips' squares.
@@ -87,7 +88,7 @@ def _add_products(gemm, white, chosen, weights, scale, A, samples, product):
     if k <= OUTER:
         for s in range(chosen.size):
             samples[s] = kind(scale * weights[s])
-        add_outer(borrow(white.reshape(white.size)), chosen, samples, k, sums, product)
+        add_outer(borrow(white.reshape(white.size)), chosen, samples, k, sums, product, ahead, until)
     else:
         _add_strips(gemm, white, chosen, weights, scale, sums, samples, product)
         for i in range(k):
@@ -122,7 +123,7 @@ def _mirror(moments):
 @nb.njit(nogil=True, cache=True)
 def _move_component(
     gemm, i, white, unmixed, ends, rows, code, shape, flat, scale, touch, packed, levels, edges, A, tilt, offsets,
-    numbers, named, chosen, samples, product,
+    numbers, named, chosen, samples, product, ahead, until,
 ):  # fmt: skip
     """Move component `i`'s chosen majorizers to its sources: Eq. (updateamem) in one product, and the memory."""
     p = unmixed.shape[1]
@@ -159,7 +160,27 @@ def _move_component(
     if flat > 0:
         _add_tilts(white, chosen, tilts, scale, tilt)
         return
-    _add_products(gemm, white, chosen, weights, scale, A, samples, product)
+    _add_products(gemm, white, chosen, weights, scale, A, samples, product, ahead, until)
+
+
+@nb.njit(nogil=True, cache=True)
+def _coming(i, p, s, X, starts, stops, touch, packed, white, origins, known):
+    """Addresses between which a p-th of what mini-batch `s` will read lies, samples or memory."""
+    if s >= starts.size:
+        return 0, 0
+    half, length = p // 2, stops[s] - starts[s]
+    if i >= half:  # memory
+        part, parts = i - half, p - half
+        row = p * (1 if packed.size else touch.itemsize)
+        at = (address(packed) if packed.size else address(touch)) + starts[s] * row
+    else:
+        part, parts = i, half
+        row = X.shape[1] * X.itemsize
+        at = address(X) + starts[s] * row
+        if known[s]:
+            row = p * white.itemsize
+            at = address(white) + origins[s] * row
+    return at + length * row * part // parts, at + length * row * (part + 1) // parts
 
 
 @nb.njit(nogil=True, cache=True)
@@ -258,10 +279,11 @@ def run_minibatches(
             idle, i = 0, task % p
             start, stop = starts[task // p], stops[task // p]
             whole = white[origins[task // p] : origins[task // p] + stop - start]
+            ahead, until = _coming(i, p, task // p + 1, X, starts, stops, touch, packed, white, origins, known)
             _move_component(
                 gemm, i, whole, unmixed, ends, rows, codes[i], shapes[i], flat[i], scale, touch[start:stop],
                 packed[start:stop], levels, edges, moments[i], tilts[i], offsets, numbers, named, chosen, samples,
-                product,
+                product, ahead, until,
             )  # fmt: skip
             post(team, DONE + i, task // p + 1)
             continue

@@ -16,11 +16,11 @@ from numba.extending import intrinsic
 
 from majorica.kernels.machine import is_flat
 from majorica.kernels.rows import LANES, Rows
-from majorica.kernels.scratch import aligned
+from majorica.kernels.scratch import LINE, aligned
 from majorica.kernels.tiles import MOST, VECTOR, Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "05633837a3989b0c"
+INLINED_DIGEST = "0700094824df769a"
 #: Components up to which this is quicker than copies and BLAS.
 OUTER = 128
 
@@ -40,18 +40,19 @@ def _tile(rows, vectors):
     """An instruction for tiles of so many rows and vectors."""
 
     @intrinsic
-    def tile(typingctx, numbers, chosen, factors, m, k, row, column, product, to, width):
+    def tile(typingctx, numbers, chosen, factors, m, k, row, column, product, to, width, ahead, line):
         """Sum of ``factors[s] z[row + r] z[column + c]`` over m chosen samples `z` of k `numbers`.
 
         Goes into `product` from `to` on, with rows of `width`.
         """
 
         def generate(context, builder, signature, arguments):
-            numbers_, chosen_, factors_, m_, k_, row_, column_, product_, to_, width_ = arguments
+            numbers_, chosen_, factors_, m_, k_, row_, column_, product_, to_, width_, ahead_, line_ = arguments
             tile = Tile(context, builder, numbers.dtype)
             start = tile.point(numbers, numbers_, tile.whole(0))
 
             def terms(s):
+                tile.fetch(builder.add(ahead_, builder.mul(s, line_)))
                 index = builder.zext(builder.load(tile.point(chosen, chosen_, s)), k_.type)
                 sample = tile.beside(start, index, k_)
                 left, right = builder.gep(sample, [row_]), builder.gep(sample, [column_])
@@ -67,53 +68,57 @@ def _tile(rows, vectors):
 
         if not (is_flat(numbers, chosen, factors, product) and numbers.dtype == factors.dtype == product.dtype):
             return None
-        return types.void(numbers, chosen, factors, *(types.intp,) * 4, product, types.intp, types.intp), generate
+        return types.void(numbers, chosen, factors, *(types.intp,) * 4, product, *(types.intp,) * 4), generate
 
     return tile
 
 
-_tile_8x3, _tile_8x2, _tile_8x1, _tile_4x2, _tile_4x1 = (_tile(*s) for s in ((8, 3), (8, 2), (8, 1), (4, 2), (4, 1)))
-_tile_12x2, _tile_16x1, _tile_12x1 = _tile(12, 2), _tile(16, 1), _tile(12, 1)
+_tile_16x1, _tile_12x2, _tile_12x1 = _tile(16, 1), _tile(12, 2), _tile(12, 1)
+_tile_8x3, _tile_8x2, _tile_8x1 = _tile(8, 3), _tile(8, 2), _tile(8, 1)
+_tile_4x2, _tile_4x1 = _tile(4, 2), _tile(4, 1)
 
 
 @nb.njit(nogil=True, cache=True)
-def _fill_tiles(numbers, chosen, factors, k, product, width):
+def _height(left, below):
+    """Rows of tiles `left` vectors wide in all, with so many rows still to do: few passes over the samples."""
+    if MOST < 4:
+        return 4
+    if left == 1 and below > 8:
+        return 16 if below > 12 else 12
+    if left == 2 and 8 < below <= 12:
+        return 12
+    return 8 if below > 4 else 4
+
+
+@nb.njit(nogil=True, cache=True)
+def _fill_tiles(numbers, chosen, factors, k, product, width, ahead, until):
     """The tiles of the sum that reach to its diagonal or beyond, into `product` with rows of `width`."""
     m, lanes, row = chosen.size, VECTOR // numbers.itemsize, 0
     while row < k:
         column = row // lanes * lanes
-        left, below = (width - column) // lanes, k - row
-        if MOST == 4 and left == 1 and below > 12:
-            _tile_16x1(numbers, chosen, factors, m, k, row, column, product, row * width + column, width)
-            row += 16
-        elif MOST == 4 and left == 1 and below > 8:
-            _tile_12x1(numbers, chosen, factors, m, k, row, column, product, row * width + column, width)
-            row += 12
-        elif MOST == 4 and left == 2 and 8 < below <= 12:
-            _tile_12x2(numbers, chosen, factors, m, k, row, column, product, row * width + column, width)
-            row += 12
-        else:
-            tall = MOST == 4 and below > 4
-            while left > 0:
-                to = row * width + column
-                if tall and (left == 3 or left > 4):
-                    _tile_8x3(numbers, chosen, factors, m, k, row, column, product, to, width)
-                    wide = 3
-                elif tall and left > 1:
-                    _tile_8x2(numbers, chosen, factors, m, k, row, column, product, to, width)
-                    wide = 2
-                elif tall:
-                    _tile_8x1(numbers, chosen, factors, m, k, row, column, product, to, width)
-                    wide = 1
-                elif left > 1:
-                    _tile_4x2(numbers, chosen, factors, m, k, row, column, product, to, width)
-                    wide = 2
-                else:
-                    _tile_4x1(numbers, chosen, factors, m, k, row, column, product, to, width)
-                    wide = 1
-                column += wide * lanes
-                left -= wide
-            row += 8 if tall else 4
+        left = (width - column) // lanes
+        high = _height(left, k - row)
+        while left > 0:
+            to, line = row * width + column, LINE if ahead < until else 0
+            wide = 1 if left == 1 else 3 if high == 8 and left != 2 and left != 4 else 2
+            if high == 8 and wide == 3:
+                _tile_8x3(numbers, chosen, factors, m, k, row, column, product, to, width, ahead, line)
+            elif high == 8 and wide == 2:
+                _tile_8x2(numbers, chosen, factors, m, k, row, column, product, to, width, ahead, line)
+            elif high == 8:
+                _tile_8x1(numbers, chosen, factors, m, k, row, column, product, to, width, ahead, line)
+            elif high == 16:
+                _tile_16x1(numbers, chosen, factors, m, k, row, column, product, to, width, ahead, line)
+            elif high == 12 and wide == 2:
+                _tile_12x2(numbers, chosen, factors, m, k, row, column, product, to, width, ahead, line)
+            elif high == 12:
+                _tile_12x1(numbers, chosen, factors, m, k, row, column, product, to, width, ahead, line)
+            elif wide == 2:
+                _tile_4x2(numbers, chosen, factors, m, k, row, column, product, to, width, ahead, line)
+            else:
+                _tile_4x1(numbers, chosen, factors, m, k, row, column, product, to, width, ahead, line)
+            column, left, ahead = column + wide * lanes, left - wide, ahead + m * line
+        row += high
 
 
 @intrinsic
@@ -156,16 +161,17 @@ def _add_rows(typingctx, product, width, sums, k, row):
 
 
 @nb.njit(nogil=True, cache=True)
-def add_outer(numbers, chosen, factors, k, sums, product):
+def add_outer(numbers, chosen, factors, k, sums, product, ahead, until):
     """``sums += sum_s factors_s z_s z_s^T`` over the chosen samples of k `numbers` each.
 
     What lies left of the squares on the diagonal, of LANES rows each, stays
     as it was. `numbers` are those of :func:`make_readable`, `sums` (k k,) of
     float64, `product` has the numbers' precision and ``product_size(k)`` numbers.
+    What lies between the addresses `ahead` and `until` is asked for meanwhile, a line a sample.
     """
     lanes, whole = VECTOR // numbers.itemsize, k // LANES * LANES
     width = -(-k // lanes) * lanes
-    _fill_tiles(numbers, chosen, factors, k, product, width)
+    _fill_tiles(numbers, chosen, factors, k, product, width, ahead, until)
     for row in range(0, whole, LANES):
         _add_rows(product, width, sums, k, row)
     for i in range(whole, k):

@@ -12,11 +12,11 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from majorica.kernels.machine import is_flat, repeat
+from majorica.kernels.machine import is_flat
 from majorica.kernels.tiles import VECTOR, Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "807971b3b4ec3564"
+INLINED_DIGEST = "7a4744473f44d26d"
 #: Numbers in a vector: so many rows are read at a time.
 LANES = VECTOR // 8
 #: Vectors of a sum of rows that stay in registers.
@@ -30,34 +30,10 @@ def padded(k):
 
 
 class Rows(Tile):
-    """Writes instructions for rows of float64 whose last vector may be cut off."""
+    """Writes instructions for rows of float64."""
 
     def __init__(self, context, builder):
         super().__init__(context, builder, types.float64)
-        self.mask = ir.VectorType(ir.IntType(1), self.lanes)
-
-    def first(self, count):
-        """The mask of a vector's first `count` numbers."""
-        places = ir.Constant(ir.VectorType(ir.IntType(64), self.lanes), list(range(self.lanes)))
-        return self.builder.icmp_signed("<", places, repeat(self.builder, count, places.type))
-
-    def load_first(self, pointer, mask):
-        """The vector that begins there, with zeros outside the mask."""
-        shape = ir.FunctionType(self.kind, [self.kind.as_pointer(), ir.IntType(32), self.mask, self.kind])
-        load = self.builder.module.declare_intrinsic(f"llvm.masked.load.v{self.lanes}f64.p0", (), shape)
-        at = self.builder.bitcast(pointer, self.kind.as_pointer())
-        return self.builder.call(load, [at, ir.Constant(ir.IntType(32), 8), mask, ir.Constant(self.kind, None)])
-
-    def store_first(self, vector, pointer, mask):
-        """Write what the mask keeps of a vector there."""
-        shape = ir.FunctionType(ir.VoidType(), [self.kind, self.kind.as_pointer(), ir.IntType(32), self.mask])
-        store = self.builder.module.declare_intrinsic(f"llvm.masked.store.v{self.lanes}f64.p0", (), shape)
-        at = self.builder.bitcast(pointer, self.kind.as_pointer())
-        self.builder.call(store, [vector, at, ir.Constant(ir.IntType(32), 8), mask])
-
-    def smaller(self, left, right):
-        """The smaller of two integers."""
-        return self.builder.select(self.builder.icmp_signed("<", left, right), left, right)
 
     def totals(self, vectors):
         """The sums of as many vectors as each has numbers, in one vector: in each round two become one."""

@@ -24,7 +24,8 @@ class Tile:
         self.context, self.builder = context, builder
         self.number, self.item = context.get_data_type(dtype), dtype.bitwidth // 8
         self.lanes = VECTOR // self.item
-        self.kind = ir.VectorType(self.number, self.lanes)
+        self.name = f"v{self.lanes}{'i' if isinstance(self.number, ir.IntType) else 'f'}{8 * self.item}"
+        self.kind, self.mask = ir.VectorType(self.number, self.lanes), ir.VectorType(ir.IntType(1), self.lanes)
 
     def whole(self, value):
         """An integer constant."""
@@ -52,6 +53,37 @@ class Tile:
     def store(self, vector, pointer):
         """Write the vector there."""
         self.builder.store(vector, self.builder.bitcast(pointer, self.kind.as_pointer()), align=self.item)
+
+    def first(self, count):
+        """The mask of a vector's first `count` numbers."""
+        places = ir.Constant(ir.VectorType(ir.IntType(64), self.lanes), list(range(self.lanes)))
+        return self.builder.icmp_signed("<", places, repeat(self.builder, count, places.type))
+
+    def load_first(self, pointer, mask):
+        """The vector that begins there, with zeros outside the mask."""
+        shape = ir.FunctionType(self.kind, [self.kind.as_pointer(), ir.IntType(32), self.mask, self.kind])
+        load = self.builder.module.declare_intrinsic(f"llvm.masked.load.{self.name}.p0", (), shape)
+        at = self.builder.bitcast(pointer, self.kind.as_pointer())
+        return self.builder.call(load, [at, ir.Constant(ir.IntType(32), self.item), mask, ir.Constant(self.kind, None)])
+
+    def store_first(self, vector, pointer, mask):
+        """Write what the mask keeps of a vector there."""
+        shape = ir.FunctionType(ir.VoidType(), [self.kind, self.kind.as_pointer(), ir.IntType(32), self.mask])
+        store = self.builder.module.declare_intrinsic(f"llvm.masked.store.{self.name}.p0", (), shape)
+        at = self.builder.bitcast(pointer, self.kind.as_pointer())
+        self.builder.call(store, [vector, at, ir.Constant(ir.IntType(32), self.item), mask])
+
+    def smaller(self, left, right):
+        """The smaller of two integers."""
+        return self.builder.select(self.builder.icmp_signed("<", left, right), left, right)
+
+    def fetch(self, address):
+        """Ask for the cache line at an `address`, an integer, into the second level."""
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        shape = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        ask = self.builder.module.declare_intrinsic("llvm.prefetch.p0", (), shape)
+        there = self.builder.inttoptr(address, byte)
+        self.builder.call(ask, [there, *(ir.Constant(number, value) for value in (0, 2, 1))])
 
     def accumulate(self, count, step, rows, vectors, terms):
         """Sums of ``left[r] right[v]`` row by row, over the indices from 0 to `count` in steps.
@@ -105,7 +137,7 @@ class Tile:
 
     def total(self, vector):
         """The sum of a vector's numbers."""
-        name = f"llvm.vector.reduce.fadd.v{self.lanes}f{8 * self.item}"
+        name = f"llvm.vector.reduce.fadd.{self.name}"
         shape = ir.FunctionType(self.number, [self.number, self.kind])
         add = self.builder.module.declare_intrinsic(name, (), shape)
         return self.builder.call(add, [ir.Constant(self.number, 0.0), vector], fastmath=("reassoc",))

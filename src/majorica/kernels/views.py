@@ -23,3 +23,14 @@ def borrow(typingctx, array):
     if not isinstance(array, types.Array):
         return None
     return array(array), generate
+
+
+@intrinsic
+def address(typingctx, array):
+    """Where the first number of `array` lies."""
+
+    def generate(context, builder, signature, arguments):
+        view = context.make_array(array)(context, builder, arguments[0])
+        return builder.ptrtoint(view.data, context.get_value_type(types.intp))
+
+    return types.intp(array), generate
