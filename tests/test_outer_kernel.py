@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from majorica.kernels.outer import OUTER, add_outer, make_readable, product_size
+from majorica.kernels.outer import OUTER, add_outer, add_samples, make_readable, product_size
 from majorica.kernels.rows import LANES
 from majorica.kernels.scratch import LINE
 
@@ -32,6 +32,21 @@ def test_sums_of_weighted_squares(k: int, m: int, dtype: type) -> None:
     np.testing.assert_array_equal(sums[left], before[left])
     np.testing.assert_array_equal(sums[on], sums.T[on])
     assert (product[size:] == 7).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("m", [0, 1, 50])
+@pytest.mark.parametrize("k", [1, 4, 7, 8, 9, 16, 17, 32, 33, 100])
+def test_sums_of_weighted_samples(k: int, m: int, dtype: type) -> None:
+    rng = np.random.default_rng(1)
+    Z = make_readable(60, k, np.dtype(dtype))
+    Z[:] = rng.normal(size=(60, k))
+    chosen = np.sort(rng.choice(60, m, replace=False)).astype(np.uint32)
+    factors, sums = rng.normal(size=m), rng.normal(size=k + 9)
+    before = sums.copy()
+    add_samples(Z.reshape(Z.size), chosen, factors, 0.3, k, sums[:k])
+    np.testing.assert_allclose(sums[:k], before[:k] + 0.3 * factors @ Z[chosen].astype(np.float64), atol=1e-12)
+    np.testing.assert_array_equal(sums[k:], before[k:])
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

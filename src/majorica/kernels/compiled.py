@@ -28,7 +28,7 @@ from majorica.kernels.sweep import improve, make_work, sweep_rows
 from majorica.statistics import F64, Moments, Statistics, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "ac0aed46b800a2f1"
+INLINED_DIGEST = "3d01a019ba9464a2"
 Array = npt.NDArray[np.floating]
 
 

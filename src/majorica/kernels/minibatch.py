@@ -16,7 +16,7 @@ import numpy as np
 from majorica.kernels.choose import choose_samples
 from majorica.kernels.gaps import BLOCK, change_row, repeat_shapes
 from majorica.kernels.machine import add_row, multiply, take_row
-from majorica.kernels.outer import OUTER, add_outer, product_size
+from majorica.kernels.outer import OUTER, add_outer, add_samples, product_size
 from majorica.kernels.ranks import name_bits
 from majorica.kernels.rounding import repeat_cells, round_entries
 from majorica.kernels.rows import LANES
@@ -26,7 +26,7 @@ from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look
 from majorica.kernels.views import address, borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "e5befaf4a07392c4"
+INLINED_DIGEST = "9cf22ec900f1fe3c"
 #: Rows of moments that one product changes, from the first one's diagonal on.
 STRIP = 32
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
@@ -36,7 +36,7 @@ PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8,
 
 def count_parts(b: int) -> int:
     """Parts of a mini-batch of `b` samples: an even number, of 250 samples or so."""
-    return 2 * max(1, -(-b // 512))
+    return 2 * max(1, -(-b // 1024))
 
 
 def make_rooms(
@@ -97,14 +97,6 @@ def _add_products(gemm, white, chosen, weights, scale, A, samples, product, ahea
 
 
 @nb.njit(nogil=True, cache=True)
-def _add_tilts(white, chosen, tilts, scale, tilt):
-    """``tilt += sum_s scale tilts_s z_s`` over the chosen samples."""
-    numbers, tilt = borrow(white.reshape(white.size)), borrow(tilt)
-    for s in range(chosen.size):
-        add_row(numbers, np.intp(chosen[s]) * tilt.size, scale * tilts[s], tilt, 0, tilt.size)
-
-
-@nb.njit(nogil=True, cache=True)
 def _mirror(moments):
     """Write what the M-step never reads, left of each strip's square on the diagonal, from what lies above it.
 
@@ -131,20 +123,19 @@ def _move_component(
     old, y, weights, tilts = numbers[0], numbers[1], numbers[2], numbers[3]
     Y, memory, codes = unmixed.reshape(unmixed.size), touch.reshape(touch.size), packed.reshape(packed.size)
     points = levels[1 if flat > 0 else 0]
-    m = 0
+    m, chosen = 0, borrow(chosen)
     for part in range(ends.shape[0]):
         first = (part * p + i) * room
-        bucket, place = rows[first : np.intp(ends[part, i])], borrow(chosen)[m:]
-        now, then = y[m:], old[m:]
-        for s in range(bucket.size):
-            at = np.uintp(bucket[s]) * np.uintp(p) + np.uintp(i)
-            place[s], now[s] = bucket[s], Y[at]
-            then[s] = points[codes[at]] if packed.size else memory[at]
-        m += bucket.size
+        for s in range(first, np.intp(ends[part, i])):
+            sample = np.uintp(rows[s])
+            at = sample * np.uintp(p) + np.uintp(i)
+            chosen[m], y[m] = sample, Y[at]
+            old[m] = points[codes[at]] if packed.size else memory[at]
+            m += 1
     if m == 0:
         return
     old, y, weights, tilts = old[:m], y[:m], weights[:m], tilts[:m]
-    chosen = borrow(chosen)[:m]
+    chosen = chosen[:m]
     stored = y
     if packed.size:
         stored = numbers[4, :m]
@@ -158,7 +149,7 @@ def _move_component(
         for s in range(m):
             touch[chosen[s], i] = old[s]
     if flat > 0:
-        _add_tilts(white, chosen, tilts, scale, tilt)
+        add_samples(borrow(white.reshape(white.size)), chosen, tilts, scale, p, borrow(tilt))
         return
     _add_products(gemm, white, chosen, weights, scale, A, samples, product, ahead, until)
 

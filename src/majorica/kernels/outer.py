@@ -14,20 +14,22 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from majorica.kernels.machine import is_flat
+from majorica.kernels.machine import is_flat, repeat
 from majorica.kernels.rows import LANES, Rows
 from majorica.kernels.scratch import LINE, aligned
 from majorica.kernels.tiles import MOST, VECTOR, Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "0700094824df769a"
+INLINED_DIGEST = "523a7ef21a546a8b"
+#: Vectors of a sum of samples that stay in registers.
+ABREAST = 2
 #: Components up to which this is quicker than copies and BLAS.
 OUTER = 128
 
 
 def make_readable(rows: int, k: int, dtype: np.dtype[np.floating]) -> npt.NDArray[np.floating]:
-    """An array ``(rows, k)`` that begins where a cache line does, with a vector's room behind it."""
-    return aligned(rows * k, dtype, VECTOR).reshape(rows, k)
+    """An array ``(rows, k)`` that begins where a cache line does, with some vectors' room behind it."""
+    return aligned(rows * k, dtype, ABREAST * VECTOR).reshape(rows, k)
 
 
 def product_size(k: int, item: int) -> int:
@@ -122,6 +124,45 @@ def _fill_tiles(numbers, chosen, factors, k, product, width, ahead, until):
 
 
 @intrinsic
+def _add_abreast(typingctx, numbers, chosen, factors, scale, k, column, sums):
+    """Columns `column` on of :func:`add_samples`, as many as stay in registers."""
+
+    def generate(context, builder, signature, arguments):
+        numbers_, chosen_, factors_, scale_, k_, column_, sums_ = arguments
+        rows = Rows(context, builder)
+        start, target = rows.point(numbers, numbers_, column_), rows.point(sums, sums_, column_)
+
+        def add(s, totals):
+            index = builder.zext(builder.load(rows.point(chosen, chosen_, s)), k_.type)
+            sample, factor = rows.beside(start, index, k_), rows.load_repeated(rows.point(factors, factors_, s))
+            values = [rows.load_narrow(rows.beside(sample, v * rows.lanes)) for v in range(ABREAST)]
+            return [rows.fused(factor, value, total) for value, total in zip(values, totals, strict=True)]
+
+        count = context.make_array(chosen)(context, builder, chosen_).nitems
+        totals = rows.loop(rows.whole(0), count, 1, [ir.Constant(rows.kind, None)] * ABREAST, add)
+        scales = repeat(builder, scale_, rows.kind)
+        for v, total in enumerate(totals):
+            first = v * rows.lanes
+            mask, there = (
+                rows.first(builder.sub(k_, builder.add(column_, rows.whole(first)))),
+                rows.beside(target, first),
+            )
+            rows.store_first(rows.fused(scales, total, rows.load_first(there, mask)), there, mask)
+        return context.get_dummy_value()
+
+    if not (is_flat(numbers, chosen, factors, sums) and factors.dtype == sums.dtype == types.float64):
+        return None
+    return types.void(numbers, chosen, factors, types.float64, types.intp, types.intp, sums), generate
+
+
+@nb.njit(nogil=True, cache=True)
+def add_samples(numbers, chosen, factors, scale, k, sums):
+    """``sums += scale sum_s factors_s z_s`` over the chosen samples of k `numbers` each; as in :func:`add_outer`."""
+    for column in range(0, k, ABREAST * LANES):
+        _add_abreast(numbers, chosen, factors, scale, k, column, sums)
+
+
+@intrinsic
 def _add_rows(typingctx, product, width, sums, k, row):
     """Add rows `row` on of `product`, as many as a vector has numbers, to those of `sums`, from the diagonal on.
 
@@ -130,15 +171,13 @@ def _add_rows(typingctx, product, width, sums, k, row):
 
     def generate(context, builder, signature, arguments):
         product_, width_, sums_, k_, row_ = arguments
-        rows, item = Rows(context, builder), product.dtype.bitwidth // 8
-        narrow = ir.VectorType(context.get_data_type(product.dtype), rows.lanes)
+        rows = Rows(context, builder)
         source = rows.point(product, product_, builder.mul(row_, width_))
         target = rows.point(sums, sums_, builder.mul(row_, k_))
         lines = [(rows.beside(source, width_, r), rows.beside(target, k_, r)) for r in range(rows.lanes)]
 
         def read(line, column):
-            values = builder.load(builder.bitcast(builder.gep(line, [column]), narrow.as_pointer()), align=item)
-            return values if item == 8 else builder.fpext(values, rows.kind)
+            return rows.load_narrow(builder.gep(line, [column]))
 
         own = [builder.fadd(rows.load(builder.gep(to, [row_])), read(line, row_)) for line, to in lines]
         for r, (turned, (_, to)) in enumerate(zip(rows.transpose(own), lines, strict=True)):

@@ -35,6 +35,15 @@ class Rows(Tile):
     def __init__(self, context, builder):
         super().__init__(context, builder, types.float64)
 
+    def load_narrow(self, pointer):
+        """The vector that begins there, of numbers in their own precision, as float64."""
+        own = pointer.type.pointee
+        values = self.builder.load(
+            self.builder.bitcast(pointer, ir.VectorType(own, self.lanes).as_pointer()),
+            align=8 if own == self.number else 4,
+        )
+        return values if own == self.number else self.builder.fpext(values, self.kind)
+
     def totals(self, vectors):
         """The sums of as many vectors as each has numbers, in one vector: in each round two become one."""
         far = self.lanes // 2
