@@ -55,7 +55,7 @@ def test_rows_unmixed_and_correlated(p: int, m: int, dtype: type) -> None:
     B = np.full((rows, f), np.nan, dtype)
     B[:p] = rng.normal(size=(p, f))
     Y, score = room(rows, stride, dtype), room(rows, stride, dtype)
-    unmix_rows(B.reshape(B.size), p, f, T.reshape(T.size), T.shape[1], first, Y, stride, width)
+    unmix_rows(B.reshape(B.size), p, f, T.reshape(T.size), T.shape[1], first, Y, stride, width, Y, 0, Y.size)
     sources, scores = Y.reshape(rows, stride)[:p, :width], score.reshape(rows, stride)[:p, :width]
     tolerance = 1e-12 if dtype is np.float64 else 2e-4
     np.testing.assert_allclose(sources, B[:p] @ T[:, first : first + width], atol=tolerance)

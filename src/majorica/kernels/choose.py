@@ -16,7 +16,7 @@ from majorica.kernels.rounding import decode, hide_settled
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "6aab8ada1f3d6c5b"
+INLINED_DIGEST = "d5464127abb7ad55"
 #: Operations below which BLAS has quicker products of small matrices.
 SMALL = 1_000_000
 

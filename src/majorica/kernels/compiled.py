@@ -11,9 +11,9 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from majorica.densities.base import PIECEWISE, Density
+from majorica.densities.base import Density
 from majorica.densities.table import Densities
-from majorica.kernels.elementwise import majorizer, majorizer_rows, piecewise_row, statistics_row
+from majorica.kernels.elementwise import majorizer, majorizer_rows
 from majorica.kernels.products import (
     FEW,
     correlate,
@@ -23,12 +23,14 @@ from majorica.kernels.products import (
     whole_stride,
     whole_width,
 )
+from majorica.kernels.scores import statistics_row
 from majorica.kernels.scratch import workspace
 from majorica.kernels.sweep import improve, make_work, sweep_rows
+from majorica.kernels.views import borrow
 from majorica.statistics import F64, Moments, Statistics, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "3d01a019ba9464a2"
+INLINED_DIGEST = "d9af27122cb9b86e"
 Array = npt.NDArray[np.floating]
 
 
@@ -113,12 +115,10 @@ def whiten(X: Array, mean: F64, K: F64) -> npt.NDArray[np.float32]:
 @nb.njit(nogil=True, cache=True)
 def _add_rows(Y, score, m, codes, shapes, loss, curvature, power, diagonal, ramps, reaches):
     """Fill the first `m` of each row of `score`, and add up what a pass wants to know of each component."""
+    Y, score, shapes, ramps, reaches = borrow(Y), borrow(score), borrow(shapes), borrow(ramps), borrow(reaches)
     for i in range(codes.size):
         y, own = Y[i, :m], score[i, :m]
-        if codes[i] == PIECEWISE:
-            sums = piecewise_row(y, own, shapes[i], ramps[i], reaches[i])
-        else:
-            sums = statistics_row(y, own, codes[i], shapes[i])
+        sums = statistics_row(y, own, codes[i], shapes[i], ramps[i], reaches[i])
         loss[i] += sums[0]
         curvature[i] += sums[1]
         power[i] += sums[2]
@@ -159,7 +159,8 @@ def _statistics_of_few(
         m = min(tile, b - start)
         width = whole_width(m, X.itemsize)
         turn_samples(numbers, start, m, f, means, samples, stride, width)
-        unmix_rows(matrix, p, f, samples, stride, 0, sources, stride, width)
+        near, far = (start + m) * f, min(start + m + tile, b) * f
+        unmix_rows(matrix, p, f, samples, stride, 0, sources, stride, width, numbers, near, far)
         _add_rows(Y, score, m, codes, shapes, loss, curvature, power, diagonal, ramps, reaches)
         score[:p, m:width] = 0
         correlate(scores, sources, p, stride, width, product, rows)

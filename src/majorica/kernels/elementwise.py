@@ -57,73 +57,12 @@ def exponentials(x, top, work):
 
 
 @nb.njit(nogil=True, cache=True, fastmath=FAST)
-def piecewise_row(y, score, shape, ramps, reaches):
-    """Like :func:`statistics_row` for a piecewise-linear score.
-
-    Adds to `ramps` the sums of ``(abs(y) - knot)_+^2 / 2``, to `reaches` those of ``(abs(y) - knot)_+``.
-    """
-    kind = y.dtype.type
-    k0, k1, k2, k3, k4 = kind(shape[0]), kind(shape[1]), kind(shape[2]), kind(shape[3]), kind(shape[4])
-    j1, j2, j3, j4 = k1 - k0, k2 - k1, k3 - k2, k4 - k3
-    d1, d2, d3, d4 = kind(D1), kind(D2), kind(D3), kind(D4)
-    zero, half = kind(0), kind(0.5)
-    q1, q2, q3, q4, curvature, power, diagonal = zero, zero, zero, zero, zero, zero, zero
-    r1, r2, r3, r4 = zero, zero, zero, zero
-    for t in range(y.size):
-        value = y[t]
-        size = abs(value)
-        square = value * value
-        t1, t2, t3, t4 = max(size - d1, zero), max(size - d2, zero), max(size - d3, zero), max(size - d4, zero)
-        beyond = j1 * t1 + j2 * t2 + j3 * t3 + j4 * t4
-        score[t] = k0 * value + (beyond if value > zero else -beyond)
-        second = k0
-        second += j1 if t1 > zero else zero
-        second += j2 if t2 > zero else zero
-        second += j3 if t3 > zero else zero
-        second += j4 if t4 > zero else zero
-        q1 += t1 * t1
-        q2 += t2 * t2
-        q3 += t3 * t3
-        q4 += t4 * t4
-        r1 += t1
-        r2 += t2
-        r3 += t3
-        r4 += t4
-        curvature += second
-        power += square
-        diagonal += second * square
-    ramps[0] += half * q1
-    ramps[1] += half * q2
-    ramps[2] += half * q3
-    ramps[3] += half * q4
-    reaches[0] += r1
-    reaches[1] += r2
-    reaches[2] += r3
-    reaches[3] += r4
-    loss = half * (k0 * power + j1 * q1 + j2 * q2 + j3 * q3 + j4 * q4)
-    return loss, curvature, power, diagonal
-
-
-@nb.njit(nogil=True, cache=True, fastmath=FAST)
-def statistics_row(y, score, code, shape):
+def smooth_row(y, score, code, shape):
     """Fill `score` with G'(y); return the sums of G, G'', y^2 and G'' y^2."""
     kind = y.dtype.type
     zero = kind(0)
     loss, curvature, power, diagonal = zero, zero, zero, zero
-    if code == CLIPPED:
-        alpha, beta, d = kind(shape[0]), kind(shape[1]), kind(shape[2])
-        half, inner = kind(0.5), kind(shape[0] + shape[1])
-        for t in range(y.size):
-            value = y[t]
-            square = value * value
-            clipped = min(max(value, -d), d)
-            score[t] = alpha * value + beta * clipped
-            loss += half * alpha * square + beta * clipped * (value - half * clipped)
-            second = inner if clipped == value else alpha
-            curvature += second
-            power += square
-            diagonal += second * square
-    elif code == LOGCOSH:
+    if code == LOGCOSH:
         for t in range(y.size):
             value = y[t]
             square = value * value

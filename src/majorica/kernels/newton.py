@@ -13,7 +13,7 @@ import numpy as np
 from majorica.kernels.elementwise import FAST
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "3533b0924d398d54"
+INLINED_DIGEST = "139b4348de1e3f14"
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")

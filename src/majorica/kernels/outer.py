@@ -20,7 +20,7 @@ from majorica.kernels.scratch import LINE, aligned
 from majorica.kernels.tiles import MOST, VECTOR, Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "523a7ef21a546a8b"
+INLINED_DIGEST = "70893af03cad4da7"
 #: Vectors of a sum of samples that stay in registers.
 ABREAST = 2
 #: Components up to which this is quicker than copies and BLAS.

@@ -12,11 +12,12 @@ import numba as nb
 from numba import types
 from numba.extending import intrinsic
 
-from majorica.kernels.machine import is_flat
+from majorica.kernels.machine import fetch, is_flat
+from majorica.kernels.scratch import LINE
 from majorica.kernels.tiles import MOST, VECTOR, Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "7a4744473f44d26d"
+INLINED_DIGEST = "d3e587aea8babdb9"
 #: Rows of a tile.
 ROWS = 4
 #: Components and channels up to which this is quicker than BLAS.
@@ -110,12 +111,20 @@ def _unmix_rows(typingctx, B, row, k, T, stride, at, Y, to, width):
 
 
 @nb.njit(nogil=True, cache=True)
-def unmix_rows(B, p, k, T, stride, first, Y, apart, width):
-    """``Y = B T[:, first : first + width]``; `B` and `Y` have whole rows for p, those of `Y` lie `apart`."""
-    wide = MOST * VECTOR // B.itemsize
+def unmix_rows(B, p, k, T, stride, first, Y, apart, width, coming, start, stop):
+    """``Y = B T[:, first : first + width]``; `B` and `Y` have whole rows for p, those of `Y` lie `apart`.
+
+    Meanwhile ``coming[start:stop]``, which will be read next, is asked for: some lines each tile.
+    """
+    wide, line = MOST * VECTOR // B.itemsize, LINE // coming.itemsize
+    tiles = width // wide * -(-p // ROWS)
+    lines = -(-(stop - start) // max(1, tiles * line))
     for t in range(0, width, wide):
         for row in range(0, p, ROWS):
             _unmix_rows(B, row, k, T, stride, first + t, Y, row * apart + t, apart)
+            for at in range(start, start + lines * line, line):
+                fetch(coming, at)
+            start += lines * line
 
 
 @intrinsic

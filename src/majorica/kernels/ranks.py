@@ -16,7 +16,7 @@ from majorica.kernels.tiles import VECTOR, Tile
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "d3fb87f99e2b2dc9"
+INLINED_DIGEST = "207c6466a5475f36"
 #: Largest q for which this is done in registers.
 FEW_RANKS = 3
 

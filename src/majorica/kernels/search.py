@@ -10,12 +10,13 @@ import numba as nb
 import numpy as np
 
 from majorica.densities.base import PIECEWISE
-from majorica.kernels.elementwise import piecewise_row, statistics_row
 from majorica.kernels.newton import digest, spectral_norm
 from majorica.kernels.products import correlate, unmix_rows, whole_rows, whole_stride, whole_width
+from majorica.kernels.scores import statistics_row
+from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "c4d9c939ec2ecac7"
+INLINED_DIGEST = "2ce432d92c66ad85"
 
 
 def room_size(p: int, n: int, tile: int) -> int:
@@ -66,12 +67,13 @@ def _make(adaptive):
         each, and of ramps and reaches, 4 p each. `samples` (p, at least
         ``whole_width(n)``) are white ones, and zeros.
         """
-        p, apart, item = origin.shape[0], samples.shape[1], samples.itemsize
+        p, apart, item, flat = origin.shape[0], samples.shape[1], samples.itemsize, samples.reshape(samples.size)
         rows, stride = whole_rows(p, item), whole_stride(min(tile, n), item)
         sources, scores = work[: rows * stride], work[rows * stride : 2 * rows * stride]
         matrix = work[2 * rows * stride : rows * (2 * stride + p)]
         product = work[rows * (2 * stride + p) : rows * (2 * stride + p + rows)]
         Y, score = sources.reshape(rows, stride), scores.reshape(rows, stride)
+        Y, score, sums, shapes = borrow(Y), borrow(score), borrow(sums), borrow(shapes)
         made, found, loss, largest, length, slope = 0, False, np.inf, np.inf, 0.0, 0.0
         W, gradient, relative, upper = squares[0], squares[1], squares[2], squares[3]
         move = np.empty((p, p))
@@ -96,14 +98,11 @@ def _make(adaptive):
             for start in range(0, n, tile):
                 m = min(tile, n - start)
                 width = whole_width(m, item)
-                unmix_rows(matrix, p, p, samples.reshape(samples.size), apart, start, sources, stride, width)
+                unmix_rows(matrix, p, p, flat, apart, start, sources, stride, width, flat, 0, 0)
                 for i in range(p):
-                    if adaptive or codes[i] == PIECEWISE:
-                        at = 4 * p + 4 * i
-                        ramps, reaches = sums[at : at + 4], sums[at + 4 * p : at + 4 * p + 4]
-                        found_here = piecewise_row(Y[i, :m], score[i, :m], shapes[i], ramps, reaches)
-                    else:
-                        found_here = statistics_row(Y[i, :m], score[i, :m], codes[i], shapes[i])
+                    at, code = 4 * p + 4 * i, PIECEWISE if adaptive else codes[i]
+                    ramps, reaches = sums[at : at + 4], sums[at + 4 * p : at + 4 * p + 4]
+                    found_here = statistics_row(Y[i, :m], score[i, :m], code, shapes[i], ramps, reaches)
                     sums[i] += found_here[0]
                     sums[p + i] += found_here[1]
                     sums[2 * p + i] += found_here[2]

@@ -16,7 +16,7 @@ from majorica.kernels.rows import add_rows, apply_symmetric, padded
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "ca49b4d8f06c2e4c"
+INLINED_DIGEST = "1f99d5ab1a5ac83f"
 #: Components below which loops are quicker than BLAS, and the incremental solver takes all its samples for each.
 SHORT = 9
 #: Rows by which the inverse may be late.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from llvmlite import binding, ir
 
-from majorica.kernels.machine import place, repeat
+from majorica.kernels.machine import ask_for, place, repeat
 
 #: Bytes of a vector, and vectors side by side in a tile of four rows: what the processor has registers for.
 VECTOR, MOST = (64, 4) if binding.get_host_cpu_features().get("avx512f") else (32, 2)
@@ -79,11 +79,7 @@ class Tile:
 
     def fetch(self, address):
         """Ask for the cache line at an `address`, an integer, into the second level."""
-        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        shape = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        ask = self.builder.module.declare_intrinsic("llvm.prefetch.p0", (), shape)
-        there = self.builder.inttoptr(address, byte)
-        self.builder.call(ask, [there, *(ir.Constant(number, value) for value in (0, 2, 1))])
+        ask_for(self.builder, self.builder.inttoptr(address, ir.IntType(8).as_pointer()))
 
     def accumulate(self, count, step, rows, vectors, terms):
         """Sums of ``left[r] right[v]`` row by row, over the indices from 0 to `count` in steps.

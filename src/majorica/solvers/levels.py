@@ -30,6 +30,8 @@ KEPT_BYTES, KEPT_SHARE = 32 * 2**20, 0.13
 SHORT_FROM = 100_000
 #: Their samples are whitened in blocks this many times shorter than those of a pass, as several are in memory at once.
 SHORT_PARTS = 4
+#: Numbers read at a time where samples are only looked at.
+READ_NUMBERS = 2**14
 #: Error a loss computed in float32 stays below, relative to the sizes of the terms in it.
 SHORT_ERROR = 1e-6
 
@@ -103,18 +105,23 @@ class Levels:
         """The surrogate's statistics for one row over this level."""
         return self._problem(problem).row_moments(w, density)
 
-    def sources(self, problem: Problem, W: F64, most: int) -> F64:
-        """Sources ``(p, m)`` of this level's samples: of all, or every second, third ... so that m <= `most`."""
+    def sources(self, problem: Problem, W: F64, most: int) -> Array:
+        """Sources ``(p, m)`` of this level's samples: of all, or every second, third ... so that m <= `most`.
+
+        In the precision of the samples; a few are read at a time.
+        """
         if self._held is not None:
             every = -(-self._held.n // most)
             return W @ self._held.Z[:, ::every]
         level = self._problem(problem)
         every = -(-level.samples_in(level.blocks) // most)
-        ends = np.cumsum([-(-level.samples_in([block]) // every) for block in level.blocks])
-        out = np.empty((len(W), int(ends[-1])))
-        for block, end in zip(level.blocks, ends.tolist(), strict=True):
-            Z = level.read(block)[::every]
-            np.matmul(W, Z.T, out[:, end - len(Z) : end])
+        length = every * max(1, READ_NUMBERS // (every * problem.source.n_features))
+        pieces = [piece for block in level.blocks for piece in cut_block(block, length)]
+        ends = np.cumsum([-(-level.samples_in([piece]) // every) for piece in pieces])
+        out = np.empty((len(W), int(ends[-1])), level.source.dtype)
+        for piece, end in zip(pieces, ends.tolist(), strict=True):
+            Z = level.read(piece)[::every]
+            out[:, end - len(Z) : end] = W @ Z.T
         return out
 
     def error(self, problem: Problem) -> float:
@@ -177,6 +184,11 @@ def whitened_problem(problem: Problem, blocks: list[Block]) -> Problem:
 def whiten_short(X: Array, mean: F64, matrix: F64) -> npt.NDArray[np.float32]:
     """Whitened in float64, rounded where it was made: what is on its way takes half the memory."""
     return whiten(X, mean, matrix).astype(np.float32)
+
+
+def cut_block(block: Block, length: int) -> list[Block]:
+    """Pieces of a block that have at most so many samples."""
+    return [((start, min(start + length, stop)),) for first, stop in block for start in range(first, stop, length)]
 
 
 def even_blocks(m: int, p: int) -> list[Block]:

@@ -10,6 +10,7 @@ import numpy as np
 from majorica.kernels import shapes as kernels
 from majorica.kernels.scales import settle_scale
 from majorica.solvers.shapes import Shapes
+from majorica.sources.base import Array
 from majorica.statistics import F64, Statistics
 
 ANGLES = (np.pi / 8, np.pi / 4, 3 * np.pi / 8)
@@ -23,16 +24,16 @@ LEAST, LEAST_FLAT = 1.0, 0.1
 #: Pairs that may fail in a row, the most suspicious first, before the rest are taken to be fine.
 PATIENCE = 32
 #: Squares that are correlated at a time.
-SQUARES = 2**15
+SQUARES = 2**14
 
 
-def square_correlations(Y: F64, most: int = SQUARES) -> F64:
+def square_correlations(Y: Array, most: int = SQUARES) -> F64:
     """Correlations of the clipped squares ``min(abs(y) / sd, 2.5)^2`` of `Y` ``(p, m)``, `most` at a time."""
     p, m = Y.shape
-    deviation = np.sqrt(np.maximum(np.einsum("it,it->i", Y, Y) / m - Y.mean(axis=1) ** 2, 1e-300))
+    deviation = np.sqrt(np.maximum(_powers(Y) - Y.mean(axis=1, dtype=np.float64) ** 2, 1e-300))
     length, products, totals = max(most // p, 1), np.zeros((p, p)), np.zeros(p)
     for start in range(0, m, length):
-        squares = np.abs(Y[:, start : start + length])
+        squares = np.abs(Y[:, start : start + length], dtype=np.float64)
         squares /= deviation[:, None]
         np.minimum(squares, 2.5, out=squares)
         squares *= squares
@@ -44,7 +45,7 @@ def square_correlations(Y: F64, most: int = SQUARES) -> F64:
     return np.asarray(products / np.outer(norms, norms))
 
 
-def suspicious_pairs(Y: F64, limit: int) -> list[tuple[int, int]]:
+def suspicious_pairs(Y: Array, limit: int) -> list[tuple[int, int]]:
     """Pairs of components whose clipped squares are most correlated; `Y` is ``(p, m)``."""
     return _largest_pairs(np.abs(square_correlations(Y)) * math.sqrt(Y.shape[1]), SUSPICIOUS, limit)
 
@@ -70,7 +71,7 @@ def _largest_pairs(score: F64, least: float, limit: int) -> list[tuple[int, int]
     return list(zip(first[order].tolist(), second[order].tolist(), strict=True))
 
 
-def rotate_pairs(sources: F64, W: F64, shapes: Shapes, flat: Sequence[tuple[int, int]] = ()) -> int:
+def rotate_pairs(sources: Array, W: F64, shapes: Shapes, flat: Sequence[tuple[int, int]] = ()) -> int:
     """Try rotations of suspicious and `flat` pairs of the `sources` ``(p, m)`` of white samples.
 
     Each trial refits both shapes; the best one is kept if the loss falls by
@@ -86,32 +87,34 @@ def rotate_pairs(sources: F64, W: F64, shapes: Shapes, flat: Sequence[tuple[int,
             break
         before = _loss(sources[i], shapes, i) + _loss(sources[j], shapes, j)
         best, found = before - nats / m, None
-        pair = sources[[i, j]]
-        deviation = np.sqrt(np.einsum("it,it->i", pair, pair) / m)
+        pair = sources[[i, j]].astype(np.float64, copy=False)
+        deviation = np.sqrt(_powers(pair))
         for angle in ANGLES:
             c, s = np.cos(angle), np.sin(angle)
-            turn = np.array([[c, s], [-s, c]]) / deviation
-            turned = turn @ pair
-            scale = np.sqrt(np.einsum("it,it->i", turned, turned) / m)
-            turn, turned = turn / scale[:, None], turned / scale[:, None]
-            fits = [_fit(turned[side], shapes.allow_fine) for side in (0, 1)]
+            turn, fits = np.array([[c, s], [-s, c]]) / deviation, []
+            for side in (0, 1):
+                turned = turn[side] @ pair
+                scale = math.sqrt(turned @ turned / m)
+                turn[side] /= scale
+                turned /= scale
+                fits.append(_fit(turned, shapes.allow_fine))
             loss = fits[0][1] + fits[1][1] - np.log(abs(np.linalg.det(turn)))
             if loss < best:
-                best, found = loss, (turn, turned, fits)
+                best, found = loss, (turn, fits)
         if found is None:
             failed += 1
             continue
         failed = 0
-        turn, turned, fits = found
+        turn, fits = found
         W[[i, j]] = turn @ W[[i, j]]
-        sources[[i, j]] = turned
+        sources[[i, j]] = turn @ pair
         for row, (slopes, _, log_normaliser, fine) in zip((i, j), fits, strict=True):
             shapes.slopes[row], shapes.log_normalisers[row], shapes.fine[row] = slopes, log_normaliser, fine
         rotated += 1
     return rotated
 
 
-def reset_scales(sources: F64, W: F64, shapes: Shapes) -> int:
+def reset_scales(sources: Array, W: F64, shapes: Shapes) -> int:
     """Bring rows that strayed from unit variance back to it, with a new shape, where that lowers the loss by 1/m.
 
     Scale and shape nearly make up for each other; a bad start can leave a row
@@ -119,10 +122,12 @@ def reset_scales(sources: F64, W: F64, shapes: Shapes) -> int:
     place; returns how many rows changed.
     """
     m = sources.shape[1]
-    deviation = np.sqrt(np.einsum("it,it->i", sources, sources) / m)
+    deviation = np.sqrt(_powers(sources))
     changed = 0
     for i in np.flatnonzero(np.abs(np.log(deviation)) > 0.2).tolist():
-        slopes, loss, log_normaliser, fine = _fit(sources[i] / deviation[i], shapes.allow_fine)
+        slopes, loss, log_normaliser, fine = _fit(
+            sources[i].astype(np.float64, copy=False) / deviation[i], shapes.allow_fine
+        )
         if loss + np.log(deviation[i]) < _loss(sources[i], shapes, i) - 1.0 / m:
             W[i] /= deviation[i]
             sources[i] /= deviation[i]
@@ -131,13 +136,18 @@ def reset_scales(sources: F64, W: F64, shapes: Shapes) -> int:
     return changed
 
 
-def escape(sources: F64, W: F64, shapes: Shapes, flat: Sequence[tuple[int, int]] = ()) -> int:
+def escape(sources: Array, W: F64, shapes: Shapes, flat: Sequence[tuple[int, int]] = ()) -> int:
     """:func:`reset_scales`, then :func:`rotate_pairs`; returns how many rows and pairs changed."""
     return reset_scales(sources, W, shapes) + rotate_pairs(sources, W, shapes, flat)
 
 
-def _loss(y: F64, shapes: Shapes, i: int) -> float:
-    return float(shapes.slopes[i] @ kernels.sample_means(y) + shapes.log_normalisers[i])
+def _powers(Y: Array) -> F64:
+    """Mean squares of the rows, summed in float64."""
+    return np.asarray(np.einsum("it,it->i", Y, Y, dtype=np.float64) / Y.shape[1])
+
+
+def _loss(y: Array, shapes: Shapes, i: int) -> float:
+    return float(shapes.slopes[i] @ kernels.sample_means(y.astype(np.float64, copy=False)) + shapes.log_normalisers[i])
 
 
 def _fit(y: F64, allow_fine: bool) -> tuple[F64, float, float, bool]:
