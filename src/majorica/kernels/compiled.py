@@ -21,6 +21,7 @@ from majorica.kernels.products import (
     unmix_rows,
     whole_rows,
     whole_stride,
+    whole_tiles,
     whole_width,
 )
 from majorica.kernels.scores import statistics_row
@@ -30,8 +31,10 @@ from majorica.kernels.views import borrow
 from majorica.statistics import F64, Moments, Statistics, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "d9af27122cb9b86e"
+INLINED_DIGEST = "3cf2327e1ec74bfa"
 Array = npt.NDArray[np.floating]
+#: Bytes of a component's samples in a tile, with products in registers: two tiles' rows stay in the first-level cache.
+ROW = 4096
 
 
 def tile_length(p: int) -> int:
@@ -155,6 +158,7 @@ def _statistics_of_few(
     sources = work[samples.size : samples.size + rows * stride]
     scores = work[samples.size + sources.size :][: rows * stride]
     Y, score = sources.reshape(rows, stride), scores.reshape(rows, stride)
+    score[p : whole_tiles(p)] = 0  # what lay there may be of the kind that is slow to multiply
     for start in range(0, b, tile):
         m = min(tile, b - start)
         width = whole_width(m, X.itemsize)
@@ -177,7 +181,7 @@ def project(X: Array, mean: F64, B: F64) -> Array:
 def statistics(X: Array, mean: F64, B: F64, densities: Densities) -> Statistics:
     """Loss, relative gradient and Hessian entries of one block; two products a sample."""
     p, f = B.shape
-    tile = tile_length(max(p, f))
+    tile = ROW // X.itemsize if max(p, f) <= FEW else tile_length(max(p, f))
     total = Statistics.zeros(p, len(X))
     sums = (total.loss, total.gradient, total.curvature, total.power, total.diagonal, total.ramps, total.reaches)
     formulas = (densities.codes, densities.shapes)

@@ -44,6 +44,12 @@ def whole_rows(p, item):
     return -(-p // lanes) * lanes
 
 
+@nb.njit(nogil=True, cache=True)
+def whole_tiles(p):
+    """Rows that are multiplied, for `p` of them: whole tiles."""
+    return -(-p // ROWS) * ROWS
+
+
 @intrinsic
 def _turn(typingctx, X, at, f, means, first, out, to, width):
     """As many samples as a vector has numbers, from `at` on and `f` apart, less `means`, to rows `width` apart."""

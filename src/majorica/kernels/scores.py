@@ -48,11 +48,12 @@ class Row(Tile):
         fabs = self.builder.module.declare_intrinsic(name, (), ir.FunctionType(self.kind, [self.kind]))
         return self.builder.call(fabs, [vector])
 
-    def signed(self, sizes, vector):
-        """The `sizes`, with the signs of a vector."""
-        name = f"llvm.copysign.{self.name}"
-        copysign = self.builder.module.declare_intrinsic(name, (), ir.FunctionType(self.kind, [self.kind] * 2))
-        return self.builder.call(copysign, [sizes, vector])
+    def turned(self, vector, signs):
+        """A vector with its sign turned where that of `signs` is negative."""
+        bits = ir.VectorType(ir.IntType(8 * self.item), self.lanes)
+        sign = ir.Constant(bits, [-(1 << (8 * self.item - 1))] * self.lanes)
+        sign = self.builder.and_(self.builder.bitcast(signs, bits), sign)
+        return self.builder.bitcast(self.builder.xor(self.builder.bitcast(vector, bits), sign), self.kind)
 
     def add_where(self, mask, total, vector):
         """``total + vector`` where the mask says so, else `total`."""
@@ -111,15 +112,15 @@ def _piecewise_sums(typingctx, y, score, k0, j1, j2, j3, j4):
             size = row.size(value)
             power, *others = totals
             squares, reaches, counts = others[:4], others[4:8], others[8:]
-            beyond = None
+            beyond = zero
             for k, knot in enumerate(KNOTS):
-                over = builder.fsub(size, row.constant(knot))
-                t = row.larger(over, zero)
-                beyond = builder.fmul(jumps[k], t) if beyond is None else row.fused(jumps[k], t, beyond)
-                squares[k], reaches[k] = row.fused(t, t, squares[k]), builder.fadd(reaches[k], t)
-                counts[k] = row.add_where(builder.fcmp_ordered(">", over, zero), counts[k], one)
-            beyond = builder.fmul(beyond, row.signed(one, value))
-            return row.fused(slope, value, beyond), [row.fused(value, value, power), *squares, *reaches, *counts]
+                t = builder.fsub(size, row.constant(knot))
+                there = builder.fcmp_ordered(">", t, zero)
+                beyond = builder.select(there, row.fused(jumps[k], t, beyond), beyond)
+                squares[k] = builder.select(there, row.fused(t, t, squares[k]), squares[k])
+                reaches[k], counts[k] = row.add_where(there, reaches[k], t), row.add_where(there, counts[k], one)
+            scores = row.fused(slope, value, row.turned(beyond, value))
+            return scores, [row.fused(value, value, power), *squares, *reaches, *counts]
 
         found = row.sums(samples, count, scores, 13, formula)
         return context.make_tuple(builder, signature.return_type, found)

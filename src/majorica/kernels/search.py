@@ -11,12 +11,12 @@ import numpy as np
 
 from majorica.densities.base import PIECEWISE
 from majorica.kernels.newton import digest, spectral_norm
-from majorica.kernels.products import correlate, unmix_rows, whole_rows, whole_stride, whole_width
+from majorica.kernels.products import correlate, unmix_rows, whole_rows, whole_stride, whole_tiles, whole_width
 from majorica.kernels.scores import statistics_row
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "2ce432d92c66ad85"
+INLINED_DIGEST = "49b358c20dee504d"
 
 
 def room_size(p: int, n: int, tile: int) -> int:
@@ -74,6 +74,7 @@ def _make(adaptive):
         product = work[rows * (2 * stride + p) : rows * (2 * stride + p + rows)]
         Y, score = sources.reshape(rows, stride), scores.reshape(rows, stride)
         Y, score, sums, shapes = borrow(Y), borrow(score), borrow(sums), borrow(shapes)
+        score[p : whole_tiles(p)] = 0.0
         made, found, loss, largest, length, slope = 0, False, np.inf, np.inf, 0.0, 0.0
         W, gradient, relative, upper = squares[0], squares[1], squares[2], squares[3]
         move = np.empty((p, p))
