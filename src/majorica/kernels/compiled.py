@@ -31,7 +31,7 @@ from majorica.kernels.views import borrow
 from majorica.statistics import F64, Moments, Statistics, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "3cf2327e1ec74bfa"
+INLINED_DIGEST = "0bd4c0170123d1bb"
 Array = npt.NDArray[np.floating]
 #: Bytes of a component's samples in a tile, with products in registers: two tiles' rows stay in the first-level cache.
 ROW = 4096
@@ -191,7 +191,7 @@ def statistics(X: Array, mean: F64, B: F64, densities: Densities) -> Statistics:
         _statistics(*given, *formulas, tile, work, *sums)
         return total
     item = X.itemsize
-    means, matrix = np.zeros(whole_rows(f, item), X.dtype), np.zeros((whole_rows(p, item), f), X.dtype)
+    means, matrix = np.zeros(whole_rows(f, item), X.dtype), np.zeros((whole_tiles(p), f), X.dtype)
     means[:f], matrix[:p] = mean, B
     work = workspace((len(means) + 2 * len(matrix)) * whole_stride(min(tile, len(X)), item), X.dtype)
     _statistics_of_few(X, means, matrix, *formulas, tile, work, *sums)

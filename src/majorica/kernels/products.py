@@ -118,7 +118,7 @@ def _unmix_rows(typingctx, B, row, k, T, stride, at, Y, to, width):
 
 @nb.njit(nogil=True, cache=True)
 def unmix_rows(B, p, k, T, stride, first, Y, apart, width, coming, start, stop):
-    """``Y = B T[:, first : first + width]``; `B` and `Y` have whole rows for p, those of `Y` lie `apart`.
+    """``Y = B T[:, first : first + width]``; `B` and `Y` have whole tiles for p, rows of `Y` lie `apart`.
 
     Meanwhile ``coming[start:stop]``, which will be read next, is asked for: some lines each tile.
     """

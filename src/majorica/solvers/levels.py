@@ -28,8 +28,9 @@ FEW_PRODUCTS = 2**17
 KEPT_BYTES, KEPT_SHARE = 32 * 2**20, 0.13
 #: Of data of this many samples or more, levels are kept whitened and in float32: their steps cost half.
 SHORT_FROM = 100_000
-#: Their samples are whitened in blocks this many times shorter than those of a pass, as several are in memory at once.
-SHORT_PARTS = 4
+#: Their samples are whitened in blocks this many times shorter than those of a pass, as several are in memory at once;
+#: of less data than so many bytes in still shorter ones, as blocks are most of what a fit takes there.
+SHORT_PARTS, LITTLE_DATA, LITTLE_PARTS = 4, 2**25, 16
 #: Numbers read at a time where samples are only looked at.
 READ_NUMBERS = 2**14
 #: Error a loss computed in float32 stays below, relative to the sizes of the terms in it.
@@ -83,7 +84,8 @@ class Levels:
         """Blocks of this level, in the order of the samples."""
         if self.last:
             return list(problem.blocks)
-        parts = SHORT_PARTS if self._short(problem) else 1
+        little = _bytes_of(problem) < LITTLE_DATA
+        parts = 1 if not self._short(problem) else LITTLE_PARTS if little else SHORT_PARTS
         return problem.subset(np.sort(self.order[: self.size]), self.unit, parts=parts)
 
     def statistics(self, problem: Problem, W: F64, densities: Densities) -> Statistics:
@@ -131,8 +133,7 @@ class Levels:
     def _short(self, problem: Problem) -> bool:
         """Whether this level's samples are kept whitened, in float32."""
         m = min(self.size * self.unit, problem.n)
-        whole = problem.source.dtype.itemsize * problem.source.n_features * problem.n
-        return not self.last and problem.n >= SHORT_FROM and 4 * problem.p * m <= most_kept(whole)
+        return not self.last and problem.n >= SHORT_FROM and 4 * problem.p * m <= most_kept(_bytes_of(problem))
 
     def _problem(self, problem: Problem) -> Problem:
         """The problem restricted to this level; its samples are gathered once if they are few."""
@@ -205,6 +206,11 @@ def smallest_level(n: int, p: int) -> tuple[int, int]:
     while size // GROWTH >= least:
         size //= GROWTH
     return unit, size
+
+
+def _bytes_of(problem: Problem) -> int:
+    """Bytes of all samples."""
+    return problem.source.dtype.itemsize * problem.source.n_features * problem.n
 
 
 def most_kept(whole: int) -> int:
