@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -216,3 +218,18 @@ def test_white_samples_are_kept_where_memory_allows() -> None:
     options = resolve(ICA(solver="incremental"), "incremental")
     assert make_solver(options, spare=17).most_white == 17
     assert make_solver(options, spare=2**40).most_white == make_solver(options).most_white
+
+
+def test_copied_states_go_on_to_the_same_bits() -> None:
+    X, _ = laplace(3000, 5)
+    problem, solver = make_problem(X), Incremental(batch_size=500, tol=0)
+    state = solver.init(problem, np.eye(5), densities_of("huber", 5), np.random.default_rng(0))
+    for _ in range(8):
+        solver.step(problem, state)
+    copied = copy.deepcopy(state)
+    assert state.white is not None
+    assert copied.white is None
+    for _ in range(8):
+        solver.step(problem, state)
+        solver.step(problem, copied)
+    np.testing.assert_array_equal(state.W, copied.W)

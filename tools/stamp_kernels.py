@@ -18,8 +18,8 @@ INLINED = {
     "kernels/elementwise.py": ["densities/base.py", "densities/piecewise.py"],
     "kernels/rows.py": ["kernels/machine.py", "kernels/tiles.py"],
     "kernels/sweep.py": ["kernels/elementwise.py", "kernels/views.py", "kernels/rows.py"],
-    "kernels/outer.py": ["kernels/machine.py", "kernels/tiles.py", "kernels/rows.py"],
-    "kernels/products.py": ["kernels/machine.py", "kernels/tiles.py"],
+    "kernels/outer.py": ["kernels/machine.py", "kernels/scratch.py", "kernels/tiles.py", "kernels/rows.py"],
+    "kernels/products.py": ["kernels/machine.py", "kernels/scratch.py", "kernels/tiles.py"],
     "kernels/scores.py": ["kernels/elementwise.py", "kernels/machine.py", "kernels/tiles.py"],
     "kernels/compiled.py": [
         "kernels/elementwise.py",

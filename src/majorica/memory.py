@@ -177,6 +177,6 @@ def _subsets(source: Source | Stream, options: Options, n: int, k: int, length: 
         kept, rotated = min(most_kept(bytes_), bytes_ * first // n), min(first, ROTATION_SAMPLES)
     else:
         return lists
-    # Sources, float64, what a product copies of the samples, squares a stretch at a time, a few sources on their own.
+    # Sources, at most float64, what a product copies of the samples, squares a stretch at a time, a few on their own.
     rotated = min(rotated, ROTATION_NUMBERS // k)
     return lists + kept + (rotated * (3 * k + 16) * 8 if options.adaptive else 0)

@@ -16,7 +16,7 @@ from majorica.kernels.rounding import decode, hide_settled
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "d5464127abb7ad55"
+INLINED_DIGEST = "40738801edc285d8"
 #: Operations below which BLAS has quicker products of small matrices.
 SMALL = 1_000_000
 
@@ -82,10 +82,10 @@ def choose_samples(
     packed, before, limits, unmixed = borrow(packed), borrow(before), borrow(limits), borrow(unmixed)
     tile = tile_of(b, f, k)
     names = name_bits(p)
-    length, rest = params.shape[1], work
+    length = params.shape[1]
     for start in range(0, b, tile):
         m = min(tile, b - start)
-        centred, gap = rest[: m * f], rest[m * f : m * (f + p)]
+        centred, gap = work[: m * f], work[m * f : m * (f + p)]
         raw, touching = X[start * f : (start + m) * f], before[: m * p]
         if packed.size:
             decode(packed[start : start + m], flat, levels, touching)
@@ -109,7 +109,7 @@ def choose_samples(
                 stop = min(begin + length, m * p)
                 gap_block(Y[begin:stop], touching[begin:stop], shared, params, gap[begin:stop])
         else:
-            own = rest[m * (f + p) :], before[m * p :]
+            own = work[m * (f + p) :], before[m * p :]
             _gaps_by_rows(y, touching.reshape(m, p), codes, shapes, gap.reshape(m, p), *own)
         for begin in range(0, m * p if packed.size and not keys.size else 0, length):
             stop = min(begin + length, m * p)

@@ -58,7 +58,7 @@ def exponentials(x, top, work):
 
 @nb.njit(nogil=True, cache=True, fastmath=FAST)
 def smooth_row(y, score, code, shape):
-    """Fill `score` with G'(y); return the sums of G, G'', y^2 and G'' y^2."""
+    """Fill `score` with G'(y) of a smooth density; return the sums of G, G'', y^2 and G'' y^2."""
     kind = y.dtype.type
     zero = kind(0)
     loss, curvature, power, diagonal = zero, zero, zero, zero

@@ -13,7 +13,7 @@ from majorica.densities.base import CLIPPED, PIECEWISE
 from majorica.kernels.elementwise import D1, D2, D3, D4, FAST, majorizer, select_piece
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "139b4348de1e3f14"
+INLINED_DIGEST = "f6ca58e34a2b369c"
 #: Numbers in a block of the gaps, at most, beyond one sample's.
 BLOCK = 1024
 

@@ -26,7 +26,7 @@ from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look
 from majorica.kernels.views import address, borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "af2c08954645b7e7"
+INLINED_DIGEST = "8218bde8958c7389"
 #: Rows of moments that one product changes, from the first one's diagonal on.
 STRIP = 32
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
@@ -35,7 +35,7 @@ PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8,
 
 
 def count_parts(b: int) -> int:
-    """Parts of a mini-batch of `b` samples: an even number, of 250 samples or so."""
+    """Parts of a mini-batch of `b` samples: an even number, of at most 512 samples."""
     return 2 * max(1, -(-b // 1024))
 
 
@@ -79,9 +79,9 @@ def _add_strips(gemm, white, chosen, weights, scale, sums, samples, product):
 
 @nb.njit(nogil=True, cache=True)
 def _add_products(gemm, white, chosen, weights, scale, A, samples, product, ahead, until):
-    """``A += sum_s scale weights_s z_s z_s^T`` over the chosen samples, strip by strip from the diagonal on.
+    """``A += sum_s scale weights_s z_s z_s^T`` over the chosen samples, from the squares on the diagonal on.
 
-    Symmetric to the last bit in the strips' squares.
+    Those are symmetric to the last bit.
     """
     k, kind, A, samples = A.shape[0], samples.dtype.type, borrow(A), borrow(samples)
     sums = A.reshape(A.size)
@@ -98,7 +98,7 @@ def _add_products(gemm, white, chosen, weights, scale, A, samples, product, ahea
 
 @nb.njit(nogil=True, cache=True)
 def _mirror(moments):
-    """Write what the M-step never reads, left of each strip's square on the diagonal, from what lies above it.
+    """Write what the M-step never reads, left of the squares on the diagonal, from what lies above it.
 
     Squares that fit in cache lines at a time.
     """
@@ -158,7 +158,7 @@ def _move_component(
 def _coming(i, p, s, X, starts, stops, touch, packed, white, origins, known):
     """Addresses between which a p-th of what mini-batch `s` will read lies, samples or memory."""
     if s >= starts.size:
-        return 0, 0
+        return address(white), address(white)
     half, length = p // 2, stops[s] - starts[s]
     if i >= half:  # memory
         part, parts = i - half, p - half

@@ -1,4 +1,4 @@
-"""Sums of factors squares of a few samples, compiled: the moments' changes, without a copy of the samples.
+"""Sums of weighted squares of a few samples, compiled: the moments' changes, without a copy of the samples.
 
 Tiles of the sum stay in registers while all samples go by; each sample is read
 where it lies, a cache line at a time, so rows that begin where cache lines do
@@ -20,16 +20,16 @@ from majorica.kernels.scratch import LINE, aligned
 from majorica.kernels.tiles import MOST, VECTOR, Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "70893af03cad4da7"
+INLINED_DIGEST = "5918541126501192"
 #: Vectors of a sum of samples that stay in registers.
-ABREAST = 2
+BESIDE = 2
 #: Components up to which this is quicker than copies and BLAS.
 OUTER = 128
 
 
 def make_readable(rows: int, k: int, dtype: np.dtype[np.floating]) -> npt.NDArray[np.floating]:
     """An array ``(rows, k)`` that begins where a cache line does, with some vectors' room behind it."""
-    return aligned(rows * k, dtype, ABREAST * VECTOR).reshape(rows, k)
+    return aligned(rows * k, dtype, BESIDE * VECTOR).reshape(rows, k)
 
 
 def product_size(k: int, item: int) -> int:
@@ -124,7 +124,7 @@ def _fill_tiles(numbers, chosen, factors, k, product, width, ahead, until):
 
 
 @intrinsic
-def _add_abreast(typingctx, numbers, chosen, factors, scale, k, column, sums):
+def _add_beside(typingctx, numbers, chosen, factors, scale, k, column, sums):
     """Columns `column` on of :func:`add_samples`, as many as stay in registers."""
 
     def generate(context, builder, signature, arguments):
@@ -135,11 +135,11 @@ def _add_abreast(typingctx, numbers, chosen, factors, scale, k, column, sums):
         def add(s, totals):
             index = builder.zext(builder.load(rows.point(chosen, chosen_, s)), k_.type)
             sample, factor = rows.beside(start, index, k_), rows.load_repeated(rows.point(factors, factors_, s))
-            values = [rows.load_narrow(rows.beside(sample, v * rows.lanes)) for v in range(ABREAST)]
+            values = [rows.load_narrow(rows.beside(sample, v * rows.lanes)) for v in range(BESIDE)]
             return [rows.fused(factor, value, total) for value, total in zip(values, totals, strict=True)]
 
         count = context.make_array(chosen)(context, builder, chosen_).nitems
-        totals = rows.loop(rows.whole(0), count, 1, [ir.Constant(rows.kind, None)] * ABREAST, add)
+        totals = rows.loop(rows.whole(0), count, 1, [ir.Constant(rows.kind, None)] * BESIDE, add)
         scales = repeat(builder, scale_, rows.kind)
         for v, total in enumerate(totals):
             first = v * rows.lanes
@@ -158,8 +158,8 @@ def _add_abreast(typingctx, numbers, chosen, factors, scale, k, column, sums):
 @nb.njit(nogil=True, cache=True)
 def add_samples(numbers, chosen, factors, scale, k, sums):
     """``sums += scale sum_s factors_s z_s`` over the chosen samples of k `numbers` each; as in :func:`add_outer`."""
-    for column in range(0, k, ABREAST * LANES):
-        _add_abreast(numbers, chosen, factors, scale, k, column, sums)
+    for column in range(0, k, BESIDE * LANES):
+        _add_beside(numbers, chosen, factors, scale, k, column, sums)
 
 
 @intrinsic

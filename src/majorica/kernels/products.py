@@ -17,7 +17,7 @@ from majorica.kernels.scratch import LINE
 from majorica.kernels.tiles import MOST, VECTOR, Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "d3e587aea8babdb9"
+INLINED_DIGEST = "f6526b952ae47d9d"
 #: Rows of a tile.
 ROWS = 4
 #: Components and channels up to which this is quicker than BLAS.
@@ -164,7 +164,7 @@ def _correlate(typingctx, S, row, Y, column, stride, width, out, to, rows):
 
 @nb.njit(nogil=True, cache=True)
 def correlate(S, Y, p, stride, width, out, rows):
-    """``out = S Y^T`` for the first p rows of each; `out` is (rows, rows), whole ones."""
+    """``out = S Y^T`` for the first p rows of each; `out` is (rows, rows), at least whole tiles."""
     for row in range(0, p, ROWS):
         for column in range(0, p, MOST):
             _correlate(S, row, Y, column, stride, width, out, row * rows + column, rows)

@@ -1,8 +1,8 @@
 """Products of the M-step's matrices with vectors, compiled, in registers; all numbers are of float64.
 
 Numba's loops over short rows spend as long on what is left over at their ends
-as on the rows. Here the last vector of a row is cut off by a mask. Twins: ``A @ v``,
-``rows @ v`` and ``coefficients @ rows``.
+as on the rows. Here the last vector of a row is cut off by a mask. Twins: ``A @ v``
+and ``coefficients @ rows``.
 """
 
 from __future__ import annotations

@@ -9,14 +9,13 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from majorica.densities.base import PIECEWISE
 from majorica.kernels.newton import digest, spectral_norm
-from majorica.kernels.products import correlate, unmix_rows, whole_rows, whole_stride, whole_tiles, whole_width
-from majorica.kernels.scores import statistics_row
+from majorica.kernels.products import correlate, unmix_rows, whole_rows, whole_stride, whole_width
+from majorica.kernels.scores import piecewise_row, statistics_row
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "0f63edb65975d9b3"
+INLINED_DIGEST = "70a5c465c441a751"
 
 
 def room_size(p: int, n: int, tile: int) -> int:
@@ -74,7 +73,6 @@ def _make(adaptive):
         product = work[rows * (2 * stride + p) : rows * (2 * stride + p + rows)]
         Y, score = sources.reshape(rows, stride), scores.reshape(rows, stride)
         Y, score, sums, shapes = borrow(Y), borrow(score), borrow(sums), borrow(shapes)
-        score[p : whole_tiles(p)] = 0.0
         made, found, loss, largest, length, slope = 0, False, np.inf, np.inf, 0.0, 0.0
         W, gradient, relative, upper = squares[0], squares[1], squares[2], squares[3]
         move = np.empty((p, p))
@@ -101,9 +99,17 @@ def _make(adaptive):
                 width = whole_width(m, item)
                 unmix_rows(matrix, p, p, flat, apart, start, sources, stride, width, flat, 0, 0)
                 for i in range(p):
-                    at, code = 4 * p + 4 * i, PIECEWISE if adaptive else codes[i]
-                    ramps, reaches = sums[at : at + 4], sums[at + 4 * p : at + 4 * p + 4]
-                    found_here = statistics_row(Y[i, :m], score[i, :m], code, shapes[i], ramps, reaches)
+                    at = 4 * p + 4 * i
+                    ramps, reaches, y, own = (
+                        sums[at : at + 4],
+                        sums[at + 4 * p : at + 4 * p + 4],
+                        Y[i, :m],
+                        score[i, :m],
+                    )
+                    if adaptive:  # the others need not be compiled
+                        found_here = piecewise_row(y, own, shapes[i], ramps, reaches)
+                    else:
+                        found_here = statistics_row(y, own, codes[i], shapes[i], ramps, reaches)
                     sums[i] += found_here[0]
                     sums[p + i] += found_here[1]
                     sums[2 * p + i] += found_here[2]

@@ -16,8 +16,8 @@ from majorica.kernels.rows import add_rows, apply_symmetric, padded
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "1f99d5ab1a5ac83f"
-#: Components below which loops are quicker than BLAS, and the incremental solver takes all its samples for each.
+INLINED_DIGEST = "c5c072fd805b0dad"
+#: Components below which the inverse is never late.
 SHORT = 9
 #: Rows by which the inverse may be late.
 LATE = 8

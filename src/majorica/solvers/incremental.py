@@ -70,6 +70,9 @@ class IncrementalState(State):
     shapes: Shapes | None = None  #: None for fixed densities
     white: KeptWhite | None = field(default=None, metadata={"checkpoint": False})  #: a cache
 
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "white": None}  # a copy would lack the room behind it that kernels read
+
 
 @dataclass(frozen=True)
 class Incremental:

@@ -117,7 +117,7 @@ class Levels:
             return W @ self._held.Z[:, ::every]
         level = self._problem(problem)
         every = -(-level.samples_in(level.blocks) // most)
-        length = every * max(1, READ_NUMBERS // (every * problem.source.n_features))
+        length = every * max(1, READ_NUMBERS // (every * level.source.n_features))
         pieces = [piece for block in level.blocks for piece in cut_block(block, length)]
         ends = np.cumsum([-(-level.samples_in([piece]) // every) for piece in pieces])
         out = np.empty((len(W), int(ends[-1])), level.source.dtype)
@@ -176,19 +176,16 @@ class Levels:
 def whitened_problem(problem: Problem, blocks: list[Block]) -> Problem:
     """The samples of `blocks` as a problem of their own in this process: whitened in float64, kept in float32."""
     whitening = problem.whitening
-    samples = problem.engine.run(whiten_short, problem.source, blocks, whitening.mean, whitening.matrix)
+    samples = problem.engine.run(whiten, problem.source, blocks, whitening.mean, whitening.matrix)
     Z = gather(samples, problem.samples_in(blocks), whitening.k, np.float32)
     engine = getattr(problem.engine, "threads", problem.engine)
     return Problem(ArraySource(Z), Whitening.identity(whitening.k), engine, even_blocks(*Z.shape), problem.backend)
 
 
-def whiten_short(X: Array, mean: F64, matrix: F64) -> npt.NDArray[np.float32]:
-    """Whitened in float64, rounded where it was made: what is on its way takes half the memory."""
-    return whiten(X, mean, matrix).astype(np.float32)
-
-
 def cut_block(block: Block, length: int) -> list[Block]:
-    """Pieces of a block that have at most so many samples."""
+    """Pieces of a block that have at most so many samples; one of several ranges stays as it is."""
+    if len(block) > 1:
+        return [block]
     return [((start, min(start + length, stop)),) for first, stop in block for start in range(first, stop, length)]
 
 

@@ -108,7 +108,7 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
             team[kernels.OVER] = 1  # no thread waits for what this one had begun
             raise
 
-    helpers = 0 if int((stops - starts).sum()) * p * p < WORTH_SHARING else parts - 1
+    helpers = 0 if int((stops - starts).sum()) * p * p < WORTH_SHARING else max(parts, p) - 1
     with assisted(problem.engine, helpers, work, lambda: team.__setitem__(kernels.OVER, 1)):
         state.log_det = work(True)
     if kept is not None:
