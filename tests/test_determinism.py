@@ -12,6 +12,8 @@ import pytest
 from sklearn.base import clone
 
 from majorica import ICA
+from majorica.engines import ThreadEngine
+from majorica.sources import as_source, split_blocks
 from makers import laplace
 
 SOLVERS = {
@@ -121,3 +123,16 @@ def test_seeds_matter_and_generators_are_taken() -> None:
     np.testing.assert_array_equal(three.components_, one.components_)
     four, five = (ICA(**options, random_state=np.random.RandomState(3)).fit(X) for _ in range(2))
     np.testing.assert_array_equal(four.components_, five.components_)
+
+
+@pytest.mark.parametrize("n_jobs", [2, 4])
+def test_blocks_handed_out_together_change_no_bit(n_jobs: int) -> None:
+    X = np.random.default_rng(0).laplace(size=(1000, 3))
+    source, blocks = as_source(X), split_blocks(1000, 7)
+    one, several = ThreadEngine(1), ThreadEngine(n_jobs)
+    try:
+        wanted = list(one.run(np.mean, source, blocks, 0))
+        got = list(several.run_together(np.mean, source, blocks, 0))
+    finally:
+        several.close()
+    np.testing.assert_array_equal(got, wanted)

@@ -19,6 +19,9 @@ from majorica.whitening import Whitening
 
 Array = npt.NDArray[np.floating]
 
+#: Components whose statistics take so little memory that many blocks' may be there at once.
+SMALL = 64
+
 
 def pass_block_length(n_features: int) -> int:
     """Samples a block: about 2 MB, so that a block costs far more than handing it out."""
@@ -88,7 +91,8 @@ class Problem:
         """Loss, relative gradient and Hessian entries over `blocks` (all of them when None)."""
         B = W @ self.whitening.matrix
         chosen = self.blocks if blocks is None else blocks
-        return total(self.engine, _statistics, self.source, chosen, self.whitening.mean, B, densities, self.backend)
+        given = (self.whitening.mean, B, densities, self.backend)
+        return total(self.engine, _statistics, self.source, chosen, *given, small=self.p <= SMALL)
 
     def moments(self, W: F64, densities: Densities, blocks: Sequence[Block] | None = None) -> Moments:
         """The surrogate's statistics at `W`, Eq. (acc), over `blocks` (all of them when None)."""

@@ -123,14 +123,23 @@ def total(
     blocks: Sequence[Block],
     *shared: Any,
     each: Sequence[Any] | None = None,
+    small: bool = False,
 ) -> Result:
-    """Sum of the blocks' results, added in the tree of :class:`TreeSum`; the same bits on every engine."""
+    """Sum of the blocks' results, added in the tree of :class:`TreeSum`; the same bits on every engine.
+
+    Says `small` who knows that many results at once take little memory.
+    """
     own: Callable[..., Result] | None = getattr(engine, "total", None)
     if own is not None:
         return own(function, source, blocks, *shared, each=each)
     if len(blocks) == 1:
         return next(iter(engine.run(function, source, blocks, *shared, each=each)))
     tree: TreeSum[Result] = TreeSum()
-    for result in engine.run(function, source, blocks, *shared, each=each):
+    together = getattr(engine, "run_together", None) if small and each is None else None
+    if together is not None:
+        results = together(function, source, blocks, *shared)
+    else:
+        results = engine.run(function, source, blocks, *shared, each=each)
+    for result in results:
         tree.add(result)
     return tree.sum()
