@@ -20,7 +20,7 @@ from majorica.whitening import Whitening
 Array = npt.NDArray[np.floating]
 
 #: Components whose statistics take so little memory that many blocks' may be there at once.
-SMALL = 64
+SMALL = 128
 
 
 def pass_block_length(n_features: int) -> int:
