@@ -17,7 +17,7 @@ from majorica.densities.table import Densities
 from majorica.engines.threads import ThreadEngine
 from majorica.problem import Problem, pass_block_length
 from majorica.solvers import Progressive
-from majorica.solvers.levels import GROWTH, SHORT_ERROR, SHORT_FROM, Levels
+from majorica.solvers.levels import GROWTH, SHORT_ERROR, SHORT_FROM, Levels, cut_block
 from majorica.sources.array import ArraySource
 from majorica.whitening import Whitening
 from makers import laplace, make_problem, whiten
@@ -155,3 +155,9 @@ def test_subsets_hold_the_samples_of_their_units(f: int, units: int, unit: int, 
     wanted = np.concatenate([np.arange(u * unit, min((u + 1) * unit, n)) for u in chosen])
     np.testing.assert_array_equal(np.concatenate([np.arange(*r) for block in blocks for r in block]), wanted)
     assert max(problem.samples_in([block]) for block in blocks) <= pass_block_length(f)
+
+
+def test_blocks_are_cut_unless_they_have_several_ranges() -> None:
+    assert cut_block(((3, 13),), 4) == [((3, 7),), ((7, 11),), ((11, 13),)]
+    several = ((0, 10), (20, 30))  # an engine may keep just these samples
+    assert cut_block(several, 4) == [several]

@@ -183,10 +183,11 @@ def whitened_problem(problem: Problem, blocks: list[Block]) -> Problem:
 
 
 def cut_block(block: Block, length: int) -> list[Block]:
-    """Pieces of a block that have at most so many samples; one of several ranges stays as it is."""
+    """Pieces of a block that have at most so many samples; one of several ranges stays whole: engines may keep it."""
     if len(block) > 1:
         return [block]
-    return [((start, min(start + length, stop)),) for first, stop in block for start in range(first, stop, length)]
+    ((first, stop),) = block
+    return [((start, min(start + length, stop)),) for start in range(first, stop, length)]
 
 
 def even_blocks(m: int, p: int) -> list[Block]:
