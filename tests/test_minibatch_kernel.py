@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from majorica.densities.table import Densities
 from majorica.engines import ThreadEngine
 from majorica.kernels import gaps, reference
 from majorica.kernels import ranks as ranks_
@@ -52,6 +53,13 @@ def test_random_choice_equals_the_plain_kernels(p: int, memory: str) -> None:
     np.testing.assert_allclose(fused.W, plain.W, rtol=1e-8, atol=1e-8)
 
 
+def fill_gaps(densities: Densities, i: int, y: np.ndarray, old: np.ndarray, gap: np.ndarray) -> None:
+    """One component's gaps, by the compiled row."""
+    params = np.empty((6, len(densities.codes)), gap.dtype)
+    gaps.repeat_shapes(densities.codes, densities.shapes, params)
+    gaps.gap_row(y, old, i, densities.codes[i], densities.shapes[i], params.ravel(), params.shape[1], gap)
+
+
 @pytest.mark.parametrize("name", ALL_DENSITIES)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_gap_rows_are_the_gaps(name: str, dtype: type) -> None:
@@ -60,7 +68,7 @@ def test_gap_rows_are_the_gaps(name: str, dtype: type) -> None:
     old[:100], y[:20], old[10:30] = y[:100], 0, 0
     densities = densities_of(name, 1)
     got = np.empty(700, dtype)
-    gaps.gap_row(y, old, densities.codes[0], densities.shapes[0], got)
+    fill_gaps(densities, 0, y, old, got)
     Y = y.astype(np.float64)[:, None]
     wanted = reference.gaps(Y, Y, old.astype(np.float64)[:, None], densities)[:, 0]
     tolerance = {"rtol": 1e-9, "atol": 1e-12} if dtype is np.float64 else {"rtol": 1e-3, "atol": 2e-5}
@@ -75,7 +83,7 @@ def test_small_gaps_keep_their_digits(name: str) -> None:
     y = (old * (1 + rng.uniform(1e-3, 2e-3, 500))).astype(np.float32)
     densities = densities_of(name, 1)
     got = np.empty(500, np.float32)
-    gaps.gap_row(y, old, densities.codes[0], densities.shapes[0], got)
+    fill_gaps(densities, 0, y, old, got)
     Y = y.astype(np.float64)[:, None]
     wanted = reference.gaps(Y, Y, old.astype(np.float64)[:, None], densities)[:, 0]
     np.testing.assert_allclose(got, wanted, rtol=2e-3, atol=1e-13)
@@ -102,7 +110,8 @@ def test_ranks_of_samples_as_they_lie(dtype: type, kind: type, q: int, m: int, p
     if p > 4:
         gap[:, 2] = gap[:, 4]  # of equals, the first
     ranks = np.full((q + 1, m), 7, kind)
-    ranks_.rank_samples(gap.view(kind).reshape(m * p), p, (names - np.arange(p)).astype(kind), names, ranks[:q])
+    lows = (names - np.arange(p)).astype(kind)
+    ranks_.rank_samples(gap.view(kind).reshape(m * p), m, p, lows, names, q, ranks.reshape(-1), 0, m)
     assert (ranks[q] == 7).all()
     ranks = ranks[:q]
     chosen = named_by(ranks, names, p)
@@ -116,12 +125,12 @@ def test_gap_blocks_are_gap_rows(name: str, dtype: type) -> None:
     p, m = 5, 300
     y, old = (rng.laplace(size=(m, p)) * 2).astype(dtype), (rng.laplace(size=(m, p)) * 2).astype(np.float32)
     densities = densities_of(name, p)
-    shapes, got, wanted = np.empty((6, m * p), dtype), np.empty(m * p, dtype), np.empty(m, dtype)
+    shapes, got, wanted = np.empty((6, 7 * p), dtype), np.empty(m * p, dtype), np.empty(m, dtype)
     code = gaps.repeat_shapes(densities.codes, densities.shapes, shapes)
     assert code == densities.codes[0]
-    gaps.gap_block(y.ravel(), old.ravel(), code, shapes, got)
+    gaps.gap_block(y.ravel(), 0, old.ravel(), 0, m * p, code, shapes.ravel(), shapes.shape[1], got, 0)
     for i in range(p):
-        gaps.gap_row(y[:, i].copy(), old[:, i].copy(), densities.codes[i], densities.shapes[i], wanted)
+        fill_gaps(densities, i, y[:, i].copy(), old[:, i].copy(), wanted)
         np.testing.assert_allclose(got[i::p], wanted, rtol=1e-4 if dtype is np.float32 else 1e-12, atol=1e-6)
 
 
@@ -164,8 +173,7 @@ def test_log_det_follows_the_rows() -> None:
 
 def test_default_batch_size() -> None:
     assert default_batch_size(10**6, 10) == 1000
-    assert default_batch_size(10**6, 32) == 1920
+    assert default_batch_size(10**6, 32) == 1600
     assert default_batch_size(10**6, 100) == 5000
-    assert default_batch_size(400_000, 100) == 2500
-    assert default_batch_size(30_000, 100) == 1500
+    assert default_batch_size(30_000, 100) == 3000
     assert default_batch_size(100, 100) == 1000

@@ -25,7 +25,7 @@ def test_sums_of_weighted_squares(k: int, m: int, dtype: type) -> None:
     product = np.full(size + 8, 7, dtype)
     expected = sums + np.einsum("s,si,sj->ij", factors, Z[chosen], Z[chosen], dtype=np.float64)
     before = sums.copy()
-    add_outer(Z.reshape(Z.size), chosen, factors, k, sums.reshape(k * k), product[:size], 0, 0)
+    add_outer(Z.reshape(Z.size), 0, chosen, factors, m, k, sums.reshape(k * k), 0, product[:size], 0, 0)
     squares = np.arange(k) // LANES
     left, on = squares[:, None] > squares, squares[:, None] == squares
     np.testing.assert_allclose(sums[~left], expected[~left], atol=1e-12 if dtype is np.float64 else 2e-4)
@@ -44,8 +44,8 @@ def test_sums_of_weighted_samples(k: int, m: int, dtype: type) -> None:
     chosen = np.sort(rng.choice(60, m, replace=False)).astype(np.uint32)
     factors, sums = rng.normal(size=m), rng.normal(size=k + 9)
     before = sums.copy()
-    add_samples(Z.reshape(Z.size), chosen, factors, 0.3, k, sums[:k])
-    np.testing.assert_allclose(sums[:k], before[:k] + 0.3 * factors @ Z[chosen].astype(np.float64), atol=1e-12)
+    add_samples(Z.reshape(Z.size), 0, chosen, factors, m, k, sums, 0)
+    np.testing.assert_allclose(sums[:k], before[:k] + factors @ Z[chosen].astype(np.float64), atol=1e-12)
     np.testing.assert_array_equal(sums[k:], before[k:])
 
 

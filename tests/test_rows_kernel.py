@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import numba as nb
 import numpy as np
 import pytest
 
+from majorica.kernels import rows
 from majorica.kernels.rows import LANES, add_rows, apply_symmetric, padded
+
+
+@nb.njit
+def combine(out, to, alpha, x, at, beta, y, first, k):
+    rows.combine(out, to, alpha, x, at, beta, y, first, k)
+
+
+@nb.njit
+def dot(x, at, y, first, k):
+    return rows.dot(x, at, y, first, k)
+
 
 SIZES = [*range(1, 20), 24, 31, 32, 33, 40, 63, 64, 71, 100]
 
@@ -20,7 +33,7 @@ def test_symmetric_matrix_times_vector(k: int) -> None:
     A[squares[:, None] > squares] = np.nan  # never read
     out = np.full(padded(k) + 3, np.nan)
     out[padded(k) :] = 7
-    apply_symmetric(A.reshape(k * k), k, v, out)
+    apply_symmetric(A.reshape(k * k), 0, k, v, 0, out, 0)
     np.testing.assert_allclose(out[:k], expected, atol=1e-12)
     assert (out[padded(k) :] == 7).all()
 
@@ -35,3 +48,14 @@ def test_sum_of_rows(k: int, count: int) -> None:
     expected = factors[1::3][:count] @ A[:count, 1 : k + 1]
     np.testing.assert_allclose(out[4 : k + 4] - before[4 : k + 4], expected, atol=1e-12)
     np.testing.assert_array_equal(np.delete(out, np.s_[4 : k + 4]), np.delete(before, np.s_[4 : k + 4]))
+
+
+@pytest.mark.parametrize("k", SIZES)
+def test_rows_combined_and_multiplied(k: int) -> None:
+    rng = np.random.default_rng(k)
+    x, y, out = rng.normal(size=(3, k + 9))
+    before = out.copy()
+    combine(out, 4, 0.3, x, 1, -2.0, y, 5, k)
+    np.testing.assert_allclose(out[4 : k + 4], 0.3 * x[1 : k + 1] - 2 * y[5 : k + 5], atol=1e-14)
+    np.testing.assert_array_equal(np.delete(out, np.s_[4 : k + 4]), np.delete(before, np.s_[4 : k + 4]))
+    assert dot(x, 1, y, 5, k) == pytest.approx(x[1 : k + 1] @ y[5 : k + 5], abs=1e-12)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from majorica.kernels.buckets import fill_buckets
 from majorica.kernels.gaps import gap_block, gap_row
 from majorica.kernels.ranks import name_bits, rank_samples
 from majorica.kernels.rounding import decode, hide_settled
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "40738801edc285d8"
+INLINED_DIGEST = "7678477151d69061"
 #: Operations below which BLAS has quicker products of small matrices.
 SMALL = 1_000_000
 
@@ -32,43 +33,25 @@ def tile_of(b, f, k):
 
 
 @nb.njit(nogil=True, cache=True)
-def fill_buckets(ranks, names, shift, ends, rows):
-    """Put each sample, the first of which has the number `shift`, into the buckets of its chosen components.
-
-    Component i's bucket goes on at ``rows[ends[i]]``. No branches: what is
-    not chosen is written too, and written over by the next.
-    """
-    rows, ends = borrow(rows), borrow(ends)
-    for t in range(ranks.shape[1]):
-        for r in range(ranks.shape[0]):
-            key = ranks[r, t]
-            i = np.uintp(names - (key & names))
-            place = ends[i]
-            rows[place] = shift + t
-            ends[i] = place + np.uintp(key > names)
-
-
-@nb.njit(nogil=True, cache=True)
-def _gaps_by_rows(y, old, codes, shapes, gap, work, before):
+def _gaps_by_rows(y, old, codes, shapes, params, width, gap, work, before):
     """Gaps of densities that differ from each other, one component after the other."""
     m = y.shape[0]
     now, row, then = work[:m], work[m : 2 * m], before[:m]
     for i in range(codes.size):
         for t in range(m):
             now[t], then[t] = y[t, i], old[t, i]
-        gap_row(now, then, codes[i], shapes[i], row)
+        gap_row(now, then, i, codes[i], shapes[i], params, width, row)
         for t in range(m):
             gap[t, i] = row[t]
 
 
 @nb.njit(nogil=True, cache=True)
 def choose_samples(
-    X, shift, known, mean, KT, WT, codes, shapes, flat, shared, params, keys, touch, packed, levels, limits, q, ranks,
-    work, before, lows, white, unmixed, ends, rows,
+    X, known, mean, KT, WT, codes, shapes, flat, shared, params, keys, touch, packed, levels, limits, q, ranks, work,
+    before, lows, white, y, ends, rows,
 ):  # fmt: skip
-    """A part of a mini-batch: fill its rows of `white`, unless they are `known`, and of `unmixed`, and the buckets.
+    """A part of a mini-batch: fill `white` (b, k), unless that is `known`, and `y` (b, p), and the buckets.
 
-    Its rows of `white` (all, k) and `unmixed` (all, p) begin at `shift`.
     `KT` and `WT` are transposed, `mean` so many times over that a loop along
     it is worth vectorising; `shared` and `params` are those of ``repeat_shapes``,
     `lows` (p,) the components' names in keys. `keys` (p, b) are random keys, or
@@ -78,42 +61,41 @@ def choose_samples(
     """
     b, f = X.shape
     k, p = WT.shape
-    X, touch, work, white = borrow(X).reshape(b * f), borrow(touch).reshape(touch.size), borrow(work), borrow(white)
-    packed, before, limits, unmixed = borrow(packed), borrow(before), borrow(limits), borrow(unmixed)
+    X, touch, work, white, y = (
+        borrow(X).reshape(b * f), borrow(touch).reshape(touch.size), borrow(work), borrow(white), borrow(y),
+    )  # fmt: skip
+    packed, before, limits, ranks = borrow(packed), borrow(before), borrow(limits), borrow(ranks)
+    numbers, width, params = y.reshape(b * p), params.shape[1], borrow(params).reshape(params.size)
     tile = tile_of(b, f, k)
     names = name_bits(p)
-    length = params.shape[1]
     for start in range(0, b, tile):
-        m = min(tile, b - start)
-        centred, gap = work[: m * f], work[m * f : m * (f + p)]
-        raw, touching = X[start * f : (start + m) * f], before[: m * p]
+        m, at = min(tile, b - start), start * p
+        gap, centred = work[: m * p], work[m * p : m * (p + f)]
+        raw, touching, begin = X[start * f : (start + m) * f], touch, at
         if packed.size:
+            touching, begin = before, 0
             decode(packed[start : start + m], flat, levels, touching)
-        else:
-            touching = touch[start * p : (start + m) * p]
-        for begin in range(0, 0 if known else m * f, mean.size):
-            source, target = raw[begin : begin + mean.size], centred[begin : begin + mean.size]
+        for first in range(0, 0 if known else m * f, mean.size):
+            source, target = raw[first : first + mean.size], centred[first : first + mean.size]
             for j in range(source.size):
                 target[j] = source[j] - mean[j]
-        z, y = white[shift + start : shift + start + m], unmixed[shift + start : shift + start + m]
-        Y = y.reshape(m * p)
+        z = white[start : start + m]
         if not known:
             np.dot(centred.reshape(m, f), KT, z)
-        np.dot(z, WT, y)
+        np.dot(z, WT, y[start : start + m])
         if keys.size:
             for t in range(m):
                 for i in range(p):
                     gap[t * p + i] = keys[i, start + t]
         elif shared >= 0:
-            for begin in range(0, m * p, length):
-                stop = min(begin + length, m * p)
-                gap_block(Y[begin:stop], touching[begin:stop], shared, params, gap[begin:stop])
+            gap_block(numbers, at, touching, begin, m * p, shared, params, width, gap, 0)
         else:
-            own = work[m * (f + p) :], before[m * p :]
-            _gaps_by_rows(y, touching.reshape(m, p), codes, shapes, gap.reshape(m, p), *own)
-        for begin in range(0, m * p if packed.size and not keys.size else 0, length):
-            stop = min(begin + length, m * p)
-            hide_settled(Y[begin:stop], touching[begin:stop], limits[0], limits[1], limits[2], gap[begin:stop])
-        level = borrow(ranks)[: q * m].reshape(q, m)
-        rank_samples(gap.view(ranks.dtype), p, lows, names, level)
-        fill_buckets(level, names, shift + start, ends, rows)
+            own = touching[begin : begin + m * p].reshape(m, p)
+            rest = work[m * (f + p) :], before[m * p :]
+            _gaps_by_rows(y[start : start + m], own, codes, shapes, params, width, gap.reshape(m, p), *rest)
+        for first in range(0, m * p if packed.size and not keys.size else 0, width):
+            stop = min(first + width, m * p)
+            there, own = numbers[at + first : at + stop], touching[first:stop]
+            hide_settled(there, own, limits[0], limits[1], limits[2], gap[first:stop])
+        rank_samples(gap.view(ranks.dtype), m, p, lows, names, q, ranks, 0, m)
+        fill_buckets(ranks, m, q, p, names, start, ends, rows)

@@ -24,14 +24,15 @@ from majorica.kernels.products import (
     whole_tiles,
     whole_width,
 )
+from majorica.kernels.rows import padded
 from majorica.kernels.scores import statistics_row
 from majorica.kernels.scratch import workspace
-from majorica.kernels.sweep import improve, make_work, sweep_rows
+from majorica.kernels.sweep import COLUMN, improve, make_work, sweep_rows
 from majorica.kernels.views import borrow
 from majorica.statistics import F64, Moments, Statistics, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "54ad5ed84b410906"
+INLINED_DIGEST = "55421389a988fa5b"
 Array = npt.NDArray[np.floating]
 #: Bytes of a component's samples in a tile, with products in registers: two tiles' rows stay in the first-level cache.
 ROW = 4096
@@ -413,9 +414,10 @@ def add_moments(
 
 def improve_row(A: F64, w: F64, c: F64, iterations: int) -> F64:
     """Lower the super-Gaussian surrogate over one row by truncated conjugate gradient on ``A z = c``."""
-    work = make_work(len(w))
-    improve(A, w, np.ascontiguousarray(c), iterations, work)
-    return work[0, : len(w)].copy()
+    k, work = len(w), make_work(len(w))
+    work[COLUMN * padded(k) :][:k] = c
+    improve(A.reshape(k * k), 0, k, np.ascontiguousarray(w), 0, iterations, work)
+    return work[:k].copy()
 
 
 def sweep(W: F64, inverse: F64, moments_: F64, tilts: F64, flat: F64, covariance_inverse: F64, iterations: int) -> None:

@@ -1,7 +1,8 @@
 """Mini-batches of the incremental solver, compiled: majorization, then minimisation.
 
-Parts of a mini-batch choose their pairs (:mod:`majorica.kernels.choose`), then
-the moments of one component after the other change, and the rows move in order. Threads take parts and
+Parts of a mini-batch choose their pairs (:mod:`majorica.kernels.choose`), and
+move their majorizers (:mod:`majorica.kernels.moves`); then the moments of one
+component after the other change, and the rows move in order. Threads take parts and
 components as they come; which thread did what changes no bit. Twin: the gaps,
 select_largest, update_moments and sweep of :mod:`majorica.kernels.reference`.
 The memory is `touch`, float32, or `packed`, codes of one byte
@@ -13,12 +14,14 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from majorica.kernels.buckets import BEHIND
 from majorica.kernels.choose import choose_samples
-from majorica.kernels.gaps import BLOCK, change_row, repeat_shapes
+from majorica.kernels.gaps import block_length, repeat_shapes
 from majorica.kernels.machine import add_row, multiply, take_row
-from majorica.kernels.outer import OUTER, add_outer, add_samples, product_size
+from majorica.kernels.moves import append_pairs, move_pairs
+from majorica.kernels.outer import OUTER, add_outer, add_samples, make_readable, product_size
 from majorica.kernels.ranks import name_bits
-from majorica.kernels.rounding import repeat_cells, round_entries
+from majorica.kernels.rounding import repeat_cells
 from majorica.kernels.rows import LANES
 from majorica.kernels.scratch import aligned, begin_with_line
 from majorica.kernels.sweep import catch_up, make_work, sweep_row
@@ -26,7 +29,7 @@ from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look
 from majorica.kernels.views import address, borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "8218bde8958c7389"
+INLINED_DIGEST = "967fc5ecf25cd57c"
 #: Rows of moments that one product changes, from the first one's diagonal on.
 STRIP = 32
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
@@ -43,57 +46,45 @@ def make_rooms(
     p: int, f: int, q: int, length: int, parts: int, dtype: np.dtype, *, coded: bool
 ) -> tuple[np.ndarray, ...]:
     """The arrays a thread works in, made here so that compiled code need not count its views of them."""
-    longest, block = parts * length, max(1, BLOCK // p) * p
+    longest, block = parts * length, block_length(p, dtype.itemsize)
     return (
         np.empty(max(1, 1024 // f) * f, dtype),  # the mean, over and over
         aligned(length * (f + p + 2), dtype),
         np.empty(length * (p + 1), np.float32),
         np.empty(p, np.int64 if dtype == np.float64 else np.int32),
         np.empty(q * length, np.int64 if dtype == np.float64 else np.int32),
-        np.empty((6, block), dtype),
+        aligned(6 * block, dtype).reshape(6, block),
         np.empty((3, block if coded else 0), dtype),
-        np.empty((5, longest)),
-        np.empty(longest if p <= OUTER else 2 * longest * p, dtype),
-        np.empty(longest, np.int16),
+        make_readable(length, p, dtype),  # sources
+        np.empty(p, np.uintp),  # ends of buckets
+        np.empty(p * (length + BEHIND), np.uint32),
+        np.empty(3 * length),
+        np.empty(length, np.int16),
         np.empty(longest, np.uint32),
+        np.empty(longest),  # tilts, or
+        np.empty(longest, dtype),  # weights of the chosen
+        np.empty(0 if p <= OUTER else 2 * longest * p, dtype),
         np.empty(product_size(p, dtype.itemsize) if p <= OUTER else STRIP * p, dtype),
         begin_with_line(make_work(p)),
     )
 
 
 @nb.njit(nogil=True, cache=True)
-def _add_strips(gemm, white, chosen, weights, scale, sums, samples, product):
-    """:func:`_add_products` for many components: two copies of a sample, so that `sums` are read and written once."""
-    k, m, kind = white.shape[1], chosen.size, samples.dtype.type
-    numbers, one, none = borrow(white.reshape(white.size)), kind(1), kind(0)
+def _add_strips(gemm, white, start, chosen, weights, m, k, sums, at, samples, product):
+    """``add_outer`` for many components: two copies of a sample, so that `sums` are read and written once."""
+    one, none = samples.dtype.type(1), samples.dtype.type(0)
     for s in range(m):
-        at = np.intp(chosen[s]) * k
-        take_row(numbers, at, one, samples, s * k, k)
-        take_row(numbers, at, kind(scale * weights[s]), samples, (m + s) * k, k)
-    for start in range(0, k, STRIP):
-        rows, columns, to = min(STRIP, k - start), k - start, start * (k + 1)
-        if not multiply(gemm, one, samples, m * k + start, start, k, m, rows, columns, sums, to, k, none, product):
+        place = start + np.intp(chosen[s]) * k
+        take_row(white, place, one, samples, s * k, k)
+        take_row(white, place, weights[s], samples, (m + s) * k, k)
+    for row in range(0, k, STRIP):
+        rows, columns, to = min(STRIP, k - row), k - row, at + row * (k + 1)
+        if not multiply(gemm, one, samples, m * k + row, row, k, m, rows, columns, sums, to, k, none, product):
             for i in range(rows):
                 add_row(product, i * columns, 1.0, sums, to + i * k, columns)
-
-
-@nb.njit(nogil=True, cache=True)
-def _add_products(gemm, white, chosen, weights, scale, A, samples, product, ahead, until):
-    """``A += sum_s scale weights_s z_s z_s^T`` over the chosen samples, from the squares on the diagonal on.
-
-    Those are symmetric to the last bit.
-    """
-    k, kind, A, samples = A.shape[0], samples.dtype.type, borrow(A), borrow(samples)
-    sums = A.reshape(A.size)
-    if k <= OUTER:
-        for s in range(chosen.size):
-            samples[s] = kind(scale * weights[s])
-        add_outer(borrow(white.reshape(white.size)), chosen, samples, k, sums, product, ahead, until)
-    else:
-        _add_strips(gemm, white, chosen, weights, scale, sums, samples, product)
-        for i in range(k):
-            for j in range(i // STRIP * STRIP, i):
-                A[i, j] = A[j, i]
+        for i in range(rows):
+            for j in range(i):
+                sums[to + i * k + j] = sums[to + j * k + i]
 
 
 @nb.njit(nogil=True, cache=True)
@@ -113,45 +104,54 @@ def _mirror(moments):
 
 
 @nb.njit(nogil=True, cache=True)
-def _move_component(
-    gemm, i, white, unmixed, ends, rows, code, shape, flat, scale, touch, packed, levels, edges, A, tilt, offsets,
-    numbers, named, chosen, samples, product, ahead, until,
+def _move_part(
+    part, p, room, first, ends, rows, sources, codes, shapes, flat, memory, packed, levels, edges, numbers, named,
+    begins, chosen, changes, falls,
 ):  # fmt: skip
-    """Move component `i`'s chosen majorizers to its sources: Eq. (updateamem) in one product, and the memory."""
-    p = unmixed.shape[1]
-    numbers, samples, rows, room = borrow(numbers), borrow(samples), borrow(rows), rows.size // ends.size
-    old, y, weights, tilts = numbers[0], numbers[1], numbers[2], numbers[3]
-    Y, memory, codes = unmixed.reshape(unmixed.size), touch.reshape(touch.size), packed.reshape(packed.size)
-    points = levels[1 if flat > 0 else 0]
-    m, chosen = 0, borrow(chosen)
-    for part in range(ends.shape[0]):
-        first = (part * p + i) * room
-        for s in range(first, np.intp(ends[part, i])):
-            sample = np.uintp(rows[s])
-            at = sample * np.uintp(p) + np.uintp(i)
-            chosen[m], y[m] = sample, Y[at]
-            old[m] = points[codes[at]] if packed.size else memory[at]
-            m += 1
+    """Move the chosen majorizers of a part, whose samples begin at `first` in the mini-batch, to their sources.
+
+    Puts component i's pairs from ``begins[part, i]`` on into `chosen` and
+    `changes`, and what offsets change by into ``falls[part, i]``.
+    """
+    to = begins[part, 0]
+    for i in range(p):
+        count = np.intp(ends[i]) - i * room
+        falls[part, i] = move_pairs(
+            rows, i * room, count, i, p, sources, codes, shapes, flat[i], memory, packed, levels, edges, numbers, named,
+            first, chosen, changes, to,
+        )  # fmt: skip
+        to += count
+        begins[part, i + 1] = to
+
+
+@nb.njit(nogil=True, cache=True)
+def _add_component(
+    gemm, i, k, white, start, begins, chosen, changes, falls, flat, scale, moments, tilts, offsets, own, leans, weights,
+    samples, product, ahead, until,
+):  # fmt: skip
+    """Bring component i's moments up to its moved majorizers: Eq. (updateamem) in one product.
+
+    The mini-batch lies in `white` from `start` on. Of the moments what lies
+    from the squares on the diagonal on changes; those are symmetric to the last bit.
+    """
+    m, total, at = 0, 0.0, i * k * k
+    for part in range(begins.shape[0]):
+        begin, count = begins[part, i], begins[part, i + 1] - begins[part, i]
+        if flat > 0:
+            append_pairs(chosen, changes, begin, count, scale, own, leans, m)
+        else:
+            append_pairs(chosen, changes, begin, count, scale, own, weights, m)
+        m += count
+        total += falls[part, i]
     if m == 0:
         return
-    old, y, weights, tilts = old[:m], y[:m], weights[:m], tilts[:m]
-    chosen = chosen[:m]
-    stored = y
-    if packed.size:
-        stored = numbers[4, :m]
-        round_entries(y, old, levels, edges, 1 if flat > 0 else 0, stored, named)
-    offsets[i] += scale * change_row(old, y, stored, code, shape, weights, tilts)
-    if packed.size:
-        for s in range(m):
-            if named[s] >= 0 and old[s] == stored[s]:
-                packed[chosen[s], i] = named[s]
-    else:
-        for s in range(m):
-            touch[chosen[s], i] = old[s]
+    offsets[i] += scale * total
     if flat > 0:
-        add_samples(borrow(white.reshape(white.size)), chosen, tilts, scale, p, borrow(tilt))
-        return
-    _add_products(gemm, white, chosen, weights, scale, A, samples, product, ahead, until)
+        add_samples(white, start, own, leans, m, k, tilts, i * k)
+    elif k <= OUTER:
+        add_outer(white, start, own, weights, m, k, moments, at, product, ahead, until)
+    else:
+        _add_strips(gemm, white, start, own, weights, m, k, moments, at, samples, product)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -178,7 +178,7 @@ def _coming(i, p, s, X, starts, stops, touch, packed, white, origins, known):
 def run_minibatches(
     first, team, gemm, X, starts, stops, mean, K, W, inverse, log_det, codes, shapes, flat, covariance_inverse, keys,
     scale, touch, packed, levels, edges, cells, moments, tilts, offsets, iterations, log_normaliser, sweeps,
-    refresh_every, q, rooms, now, white, origins, known, unmixed, ends, rows, losses,
+    refresh_every, q, rooms, now, white, origins, known, begins, chosen, changes, falls, losses,
 ):  # fmt: skip
     """Several mini-batches in a row, ``X[starts[s]:stops[s]]`` each; fills `losses` with the surrogate after each.
 
@@ -188,14 +188,16 @@ def run_minibatches(
     `W`; the first thread returns what it is afterwards. `now` (k, p) holds `W`
     in the samples' precision, transposed like `K`. The whitened mini-batch s
     lies in `white` from row ``origins[s]`` on, and is there already if
-    ``known[s]``; `unmixed` (b, p) takes its sources, `rows` (parts times p times room) its
-    buckets, `ends` (parts, p) where they end.
+    ``known[s]``. `chosen` and `changes` take its pairs, q times as many as
+    samples, `begins` (parts, p + 1) where each component's begin, which
+    is known of the first ones, and `falls` (parts, p) their offsets.
     """
     X, keys, touch, packed, moments, tilts, shapes = (
         borrow(X), borrow(keys), borrow(touch), borrow(packed), borrow(moments), borrow(tilts), borrow(shapes),
     )  # fmt: skip
-    W, inverse, now, white, unmixed, ends, rows = (
-        borrow(W), borrow(inverse), borrow(now), borrow(white), borrow(unmixed), borrow(ends), borrow(rows),
+    W, inverse, now, white, begins, chosen, changes, falls = (
+        borrow(W), borrow(inverse), borrow(now), borrow(white), borrow(begins), borrow(chosen), borrow(changes),
+        borrow(falls),
     )  # fmt: skip
     codes, flat, offsets, levels, edges, K = (
         borrow(codes), borrow(flat), borrow(offsets), borrow(levels), borrow(edges), borrow(K),
@@ -203,17 +205,24 @@ def run_minibatches(
     means, scratch, before, lows, ranks = (
         borrow(rooms[0]), borrow(rooms[1]), borrow(rooms[2]), borrow(rooms[3]), borrow(rooms[4]),
     )  # fmt: skip
-    params, limits, numbers, samples, named = (
-        borrow(rooms[5]), borrow(rooms[6]), borrow(rooms[7]), borrow(rooms[8]), borrow(rooms[9]),
+    params, limits, sources, ends, rows, numbers = (
+        borrow(rooms[5]), borrow(rooms[6]), borrow(rooms[7]), borrow(rooms[8]), borrow(rooms[9]), borrow(rooms[10]),
     )  # fmt: skip
-    chosen, product, work = borrow(rooms[10]), borrow(rooms[11]), borrow(rooms[12])
+    named, own, leans, weights, samples, product, work = (
+        borrow(rooms[11]), borrow(rooms[12]), borrow(rooms[13]), borrow(rooms[14]), borrow(rooms[15]),
+        borrow(rooms[16]), borrow(rooms[17]),
+    )  # fmt: skip
     p, k = W.shape
-    f, parts, length = X.shape[1], ends.shape[0], ranks.size // q
-    room, names = length + 1, name_bits(p)
+    f, parts, length = X.shape[1], begins.shape[0], ranks.size // q
+    room, names = length + BEHIND, name_bits(p)
     for j in range(means.size):
         means[j] = mean[j % f]
     for i in range(p):
         lows[i] = names - i
+    all_white, all_moments, all_tilts = white.reshape(white.size), moments.reshape(moments.size), tilts.reshape(p * k)
+    all_W, all_inverse, C_inverse = W.reshape(p * k), inverse.reshape(p * k), borrow(covariance_inverse).reshape(k * k)
+    all_touch, all_packed = touch.reshape(touch.size), packed.reshape(packed.size)
+    all_sources = sources.reshape(sources.size)
     shared = repeat_shapes(codes, shapes, params)
     repeat_cells(cells, flat, limits)
     s, row, idle, late, total = -1, p, 0, 0, 0.0
@@ -234,29 +243,33 @@ def run_minibatches(
             start, stop = starts[task // parts], stops[task // parts]
             size = -(-(stop - start) // parts)
             low, high = min(start + part * size, stop), min(start + (part + 1) * size, stop)
-            own_keys, shift = keys[:, low - start : high - start], low - start
-            whole = white[origins[task // parts] : origins[task // parts] + stop - start]
             for i in range(p):
-                ends[part, i] = (part * p + i) * room
+                ends[i] = i * room
             if high > low:
+                y, first_row = sources[: high - low], origins[task // parts] + low - start
                 choose_samples(
-                    X[low:high], shift, known[task // parts], means, K, now, codes, shapes, flat, shared, params,
-                    own_keys, touch[low:high], packed[low:high], levels, limits, q, ranks, scratch, before, lows, whole,
-                    unmixed, ends[part], rows,
+                    X[low:high], known[task // parts], means, K, now, codes, shapes, flat, shared, params,
+                    keys[:, low - start : high - start], touch[low:high], packed[low:high], levels, limits, q, ranks,
+                    scratch, before, lows, white[first_row : first_row + high - low], y, ends, rows,
                 )  # fmt: skip
+            _move_part(
+                part, p, room, low - start, ends, rows, all_sources, codes, shapes, flat,
+                all_touch[low * touch.shape[1] :], all_packed[low * packed.shape[1] :], levels, edges, numbers, named,
+                begins, chosen, changes, falls,
+            )  # fmt: skip
             if add_one(team, PARTS_DONE) + 1 == (task // parts + 1) * parts:
                 post(team, COMPONENTS, (task // parts + 1) * p)
             continue
         if first and look(team, DONE + row) == s + 1:
             value, growth, late = sweep_row(
-                row, W, inverse, moments[row], tilts[row], flat[row], covariance_inverse, iterations, work, late
+                row, p, all_W, all_inverse, all_moments, all_tilts, flat[row], C_inverse, iterations, work, late
             )
             idle = 0
             total += value
             log_det += growth
             row += 1
             if row == p:
-                late = catch_up(inverse, work, late)
+                late = catch_up(all_inverse, p, work, late)
                 if (sweeps + s) % refresh_every == 0:  # the first too: from a bad start it is the longest
                     fresh = np.linalg.inv(W)
                     for i in range(p):
@@ -268,13 +281,10 @@ def run_minibatches(
         task = claim(team, COMPONENTS_TAKEN, COMPONENTS)
         if task >= 0:
             idle, i = 0, task % p
-            start, stop = starts[task // p], stops[task // p]
-            whole = white[origins[task // p] : origins[task // p] + stop - start]
             ahead, until = _coming(i, p, task // p + 1, X, starts, stops, touch, packed, white, origins, known)
-            _move_component(
-                gemm, i, whole, unmixed, ends, rows, codes[i], shapes[i], flat[i], scale, touch[start:stop],
-                packed[start:stop], levels, edges, moments[i], tilts[i], offsets, numbers, named, chosen, samples,
-                product, ahead, until,
+            _add_component(
+                gemm, i, k, all_white, origins[task // p] * k, begins, chosen, changes, falls, flat[i], scale,
+                all_moments, all_tilts, offsets, own, leans, weights, samples, product, ahead, until,
             )  # fmt: skip
             post(team, DONE + i, task // p + 1)
             continue

@@ -14,13 +14,13 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from majorica.kernels.machine import is_flat, repeat
+from majorica.kernels.machine import is_flat
 from majorica.kernels.rows import LANES, Rows
 from majorica.kernels.scratch import LINE, aligned
 from majorica.kernels.tiles import MOST, VECTOR, Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "5918541126501192"
+INLINED_DIGEST = "990be677b46eb9bf"
 #: Vectors of a sum of samples that stay in registers.
 BESIDE = 2
 #: Components up to which this is quicker than copies and BLAS.
@@ -42,21 +42,22 @@ def _tile(rows, vectors):
     """An instruction for tiles of so many rows and vectors."""
 
     @intrinsic
-    def tile(typingctx, numbers, chosen, factors, m, k, row, column, product, to, width, ahead, line):
+    def tile(typingctx, numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line):
         """Sum of ``factors[s] z[row + r] z[column + c]`` over m chosen samples `z` of k `numbers`.
 
         Goes into `product` from `to` on, with rows of `width`.
         """
 
         def generate(context, builder, signature, arguments):
-            numbers_, chosen_, factors_, m_, k_, row_, column_, product_, to_, width_, ahead_, line_ = arguments
+            numbers_, start_, chosen_, factors_, m_, k_, row_, column_ = arguments[:8]
+            product_, to_, width_, ahead_, line_ = arguments[8:]
             tile = Tile(context, builder, numbers.dtype)
-            start = tile.point(numbers, numbers_, tile.whole(0))
+            first = tile.point(numbers, numbers_, start_)
 
             def terms(s):
                 tile.fetch(builder.add(ahead_, builder.mul(s, line_)))
                 index = builder.zext(builder.load(tile.point(chosen, chosen_, s)), k_.type)
-                sample = tile.beside(start, index, k_)
+                sample = tile.beside(first, index, k_)
                 left, right = builder.gep(sample, [row_]), builder.gep(sample, [column_])
                 factor = tile.load_repeated(tile.point(factors, factors_, s))
                 return (
@@ -70,7 +71,8 @@ def _tile(rows, vectors):
 
         if not (is_flat(numbers, chosen, factors, product) and numbers.dtype == factors.dtype == product.dtype):
             return None
-        return types.void(numbers, chosen, factors, *(types.intp,) * 4, product, *(types.intp,) * 4), generate
+        place = types.intp
+        return types.void(numbers, place, chosen, factors, *(place,) * 4, product, *(place,) * 4), generate
 
     return tile
 
@@ -93,9 +95,9 @@ def _height(left, below):
 
 
 @nb.njit(nogil=True, cache=True)
-def _fill_tiles(numbers, chosen, factors, k, product, width, ahead, until):
+def _fill_tiles(numbers, start, chosen, factors, m, k, product, width, ahead, until):
     """The tiles of the sum that reach to its diagonal or beyond, into `product` with rows of `width`."""
-    m, lanes, row = chosen.size, VECTOR // numbers.itemsize, 0
+    lanes, row = VECTOR // numbers.itemsize, 0
     while row < k:
         column = row // lanes * lanes
         left = (width - column) // lanes
@@ -104,80 +106,77 @@ def _fill_tiles(numbers, chosen, factors, k, product, width, ahead, until):
             to, line = row * width + column, LINE if ahead < until else 0
             wide = 1 if left == 1 else 3 if high == 8 and left != 2 and left != 4 else 2
             if high == 8 and wide == 3:
-                _tile_8x3(numbers, chosen, factors, m, k, row, column, product, to, width, ahead, line)
+                _tile_8x3(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             elif high == 8 and wide == 2:
-                _tile_8x2(numbers, chosen, factors, m, k, row, column, product, to, width, ahead, line)
+                _tile_8x2(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             elif high == 8:
-                _tile_8x1(numbers, chosen, factors, m, k, row, column, product, to, width, ahead, line)
+                _tile_8x1(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             elif high == 16:
-                _tile_16x1(numbers, chosen, factors, m, k, row, column, product, to, width, ahead, line)
+                _tile_16x1(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             elif high == 12 and wide == 2:
-                _tile_12x2(numbers, chosen, factors, m, k, row, column, product, to, width, ahead, line)
+                _tile_12x2(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             elif high == 12:
-                _tile_12x1(numbers, chosen, factors, m, k, row, column, product, to, width, ahead, line)
+                _tile_12x1(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             elif wide == 2:
-                _tile_4x2(numbers, chosen, factors, m, k, row, column, product, to, width, ahead, line)
+                _tile_4x2(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             else:
-                _tile_4x1(numbers, chosen, factors, m, k, row, column, product, to, width, ahead, line)
+                _tile_4x1(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             column, left, ahead = column + wide * lanes, left - wide, ahead + m * line
         row += high
 
 
 @intrinsic
-def _add_beside(typingctx, numbers, chosen, factors, scale, k, column, sums):
+def _add_beside(typingctx, numbers, start, chosen, factors, m, k, column, sums, at):
     """Columns `column` on of :func:`add_samples`, as many as stay in registers."""
 
     def generate(context, builder, signature, arguments):
-        numbers_, chosen_, factors_, scale_, k_, column_, sums_ = arguments
+        numbers_, start_, chosen_, factors_, m_, k_, column_, sums_, at_ = arguments
         rows = Rows(context, builder)
-        start, target = rows.point(numbers, numbers_, column_), rows.point(sums, sums_, column_)
+        first = rows.point(numbers, numbers_, builder.add(start_, column_))
+        target = rows.point(sums, sums_, builder.add(at_, column_))
 
         def add(s, totals):
             index = builder.zext(builder.load(rows.point(chosen, chosen_, s)), k_.type)
-            sample, factor = rows.beside(start, index, k_), rows.load_repeated(rows.point(factors, factors_, s))
-            values = [rows.load_narrow(rows.beside(sample, v * rows.lanes)) for v in range(BESIDE)]
+            sample, factor = rows.beside(first, index, k_), rows.load_repeated(rows.point(factors, factors_, s))
+            values = [rows.read(rows.beside(sample, v * rows.lanes)) for v in range(BESIDE)]
             return [rows.fused(factor, value, total) for value, total in zip(values, totals, strict=True)]
 
-        count = context.make_array(chosen)(context, builder, chosen_).nitems
-        totals = rows.loop(rows.whole(0), count, 1, [ir.Constant(rows.kind, None)] * BESIDE, add)
-        scales = repeat(builder, scale_, rows.kind)
+        totals = rows.loop(rows.whole(0), m_, 1, [ir.Constant(rows.kind, None)] * BESIDE, add)
         for v, total in enumerate(totals):
-            first = v * rows.lanes
-            mask, there = (
-                rows.first(builder.sub(k_, builder.add(column_, rows.whole(first)))),
-                rows.beside(target, first),
-            )
-            rows.store_first(rows.fused(scales, total, rows.load_first(there, mask)), there, mask)
+            left = builder.sub(k_, builder.add(column_, rows.whole(v * rows.lanes)))
+            mask, there = rows.first(left), rows.beside(target, v * rows.lanes)
+            rows.store_first(builder.fadd(total, rows.load_first(there, mask)), there, mask)
         return context.get_dummy_value()
 
     if not (is_flat(numbers, chosen, factors, sums) and factors.dtype == sums.dtype == types.float64):
         return None
-    return types.void(numbers, chosen, factors, types.float64, types.intp, types.intp, sums), generate
+    place = types.intp
+    return types.void(numbers, place, chosen, factors, *(place,) * 3, sums, place), generate
 
 
 @nb.njit(nogil=True, cache=True)
-def add_samples(numbers, chosen, factors, scale, k, sums):
-    """``sums += scale sum_s factors_s z_s`` over the chosen samples of k `numbers` each; as in :func:`add_outer`."""
+def add_samples(numbers, start, chosen, factors, m, k, sums, at):
+    """``sums += sum_s factors_s z_s`` over m chosen samples of k `numbers` each; as in :func:`add_outer`."""
     for column in range(0, k, BESIDE * LANES):
-        _add_beside(numbers, chosen, factors, scale, k, column, sums)
+        _add_beside(numbers, start, chosen, factors, m, k, column, sums, at)
 
 
 @intrinsic
-def _add_rows(typingctx, product, width, sums, k, row):
+def _add_rows(typingctx, product, width, sums, at, k, row):
     """Add rows `row` on of `product`, as many as a vector has numbers, to those of `sums`, from the diagonal on.
 
     Their square on the diagonal becomes symmetric to the last bit.
     """
 
     def generate(context, builder, signature, arguments):
-        product_, width_, sums_, k_, row_ = arguments
+        product_, width_, sums_, at_, k_, row_ = arguments
         rows = Rows(context, builder)
         source = rows.point(product, product_, builder.mul(row_, width_))
-        target = rows.point(sums, sums_, builder.mul(row_, k_))
+        target = rows.point(sums, sums_, builder.add(at_, builder.mul(row_, k_)))
         lines = [(rows.beside(source, width_, r), rows.beside(target, k_, r)) for r in range(rows.lanes)]
 
         def read(line, column):
-            return rows.load_narrow(builder.gep(line, [column]))
+            return rows.read(builder.gep(line, [column]))
 
         own = [builder.fadd(rows.load(builder.gep(to, [row_])), read(line, row_)) for line, to in lines]
         for r, (turned, (_, to)) in enumerate(zip(rows.transpose(own), lines, strict=True)):
@@ -196,24 +195,24 @@ def _add_rows(typingctx, product, width, sums, k, row):
 
     if not (is_flat(product, sums) and sums.dtype == types.float64):
         return None
-    return types.void(product, types.intp, sums, types.intp, types.intp), generate
+    return types.void(product, types.intp, sums, *(types.intp,) * 3), generate
 
 
 @nb.njit(nogil=True, cache=True)
-def add_outer(numbers, chosen, factors, k, sums, product, ahead, until):
-    """``sums += sum_s factors_s z_s z_s^T`` over the chosen samples of k `numbers` each.
+def add_outer(numbers, start, chosen, factors, m, k, sums, at, product, ahead, until):
+    """``sums += sum_s factors_s z_s z_s^T`` over the m chosen samples of k `numbers` each, from ``numbers[start]`` on.
 
     What lies left of the squares on the diagonal, of LANES rows each, stays
-    as it was. `numbers` are those of :func:`make_readable`, `sums` (k k,) of
-    float64, `product` has the numbers' precision and ``product_size(k)`` numbers.
+    as it was. `numbers` are those of :func:`make_readable`, `sums` of float64
+    are (k k,) numbers from `at` on, `product` has the numbers' precision and ``product_size(k)`` numbers.
     What lies between the addresses `ahead` and `until` is asked for meanwhile, a line a sample.
     """
     lanes, whole = VECTOR // numbers.itemsize, k // LANES * LANES
     width = -(-k // lanes) * lanes
-    _fill_tiles(numbers, chosen, factors, k, product, width, ahead, until)
+    _fill_tiles(numbers, start, chosen, factors, m, k, product, width, ahead, until)
     for row in range(0, whole, LANES):
-        _add_rows(product, width, sums, k, row)
+        _add_rows(product, width, sums, at, k, row)
     for i in range(whole, k):
         for j in range(i, k):
-            sums[i * k + j] += product[i * width + j]
-            sums[j * k + i] = sums[i * k + j]
+            sums[at + i * k + j] += product[i * width + j]
+            sums[at + j * k + i] = sums[at + i * k + j]

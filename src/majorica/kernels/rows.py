@@ -1,8 +1,8 @@
 """Products of the M-step's matrices with vectors, compiled, in registers; all numbers are of float64.
 
 Numba's loops over short rows spend as long on what is left over at their ends
-as on the rows. Here the last vector of a row is cut off by a mask. Twins: ``A @ v``
-and ``coefficients @ rows``.
+as on the rows. Here the last vector of a row is cut off by a mask. Twins: ``A @ v``,
+``coefficients @ rows``, ``alpha x + beta y`` and ``x @ y``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from majorica.kernels.machine import is_flat
 from majorica.kernels.tiles import VECTOR, Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "d3e587aea8babdb9"
+INLINED_DIGEST = "47f761009d9dc969"
 #: Numbers in a vector: so many rows are read at a time.
 LANES = VECTOR // 8
 #: Vectors of a sum of rows that stay in registers.
@@ -35,15 +35,6 @@ class Rows(Tile):
     def __init__(self, context, builder):
         super().__init__(context, builder, types.float64)
 
-    def load_narrow(self, pointer):
-        """The vector that begins there, of numbers in their own precision, as float64."""
-        own = pointer.type.pointee
-        values = self.builder.load(
-            self.builder.bitcast(pointer, ir.VectorType(own, self.lanes).as_pointer()),
-            align=8 if own == self.number else 4,
-        )
-        return values if own == self.number else self.builder.fpext(values, self.kind)
-
     def totals(self, vectors):
         """The sums of as many vectors as each has numbers, in one vector: in each round two become one."""
         far = self.lanes // 2
@@ -57,17 +48,13 @@ def _apply_some(whole):
     """An instruction for as many rows as a vector has numbers, or those that are left."""
 
     @intrinsic
-    def apply(typingctx, A, k, row, v, out):
+    def apply(typingctx, A, at, k, row, v, first, out, to):
         """What rows `row` on of the symmetric matrix give to ``out += A v``, from their square on the diagonal on."""
 
         def generate(context, builder, signature, arguments):
-            A_, k_, row_, v_, out_ = arguments
+            A_, at_, k_, row_, v_, first_, out_, to_ = arguments
             rows = Rows(context, builder)
-            start, numbers, sums = (
-                rows.point(A, A_, rows.whole(0)),
-                rows.point(v, v_, rows.whole(0)),
-                rows.point(out, out_, rows.whole(0)),
-            )
+            start, numbers, sums = rows.point(A, A_, at_), rows.point(v, v_, first_), rows.point(out, out_, to_)
             last = builder.sub(k_, rows.whole(1))
             own = rows.first(builder.sub(k_, row_))
             indices = [builder.add(row_, rows.whole(r)) for r in range(rows.lanes)]
@@ -100,7 +87,8 @@ def _apply_some(whole):
 
         if not (is_flat(A, v, out) and A.dtype == v.dtype == out.dtype == types.float64):
             return None
-        return types.void(A, types.intp, types.intp, v, out), generate
+        place = types.intp
+        return types.void(A, *(place,) * 3, v, place, out, place), generate
 
     return apply
 
@@ -109,18 +97,64 @@ _apply_whole, _apply_last = _apply_some(True), _apply_some(False)
 
 
 @nb.njit(nogil=True, cache=True)
-def apply_symmetric(A, k, v, out):
-    """``out = A v`` for the symmetric matrix `A` (k k,); nothing left of the squares on its diagonal is read.
+def apply_symmetric(A, at, k, v, first, out, to):
+    """``out = A v`` for the symmetric matrix (k k,) in `A` from `at` on; `v` and `out` begin at `first` and `to`.
 
-    They have LANES rows. `out` has room for ``padded(k)`` numbers.
+    Nothing left of the squares on its diagonal is read, of LANES rows each.
+    There is room for ``padded(k)`` numbers in `out`.
     """
     whole = k // LANES * LANES
     for j in range(padded(k)):
-        out[j] = 0.0
+        out[to + j] = 0.0
     for row in range(0, whole, LANES):
-        _apply_whole(A, k, row, v, out)
+        _apply_whole(A, at, k, row, v, first, out, to)
     if whole < k:
-        _apply_last(A, k, whole, v, out)
+        _apply_last(A, at, k, whole, v, first, out, to)
+
+
+@intrinsic
+def combine(typingctx, out, to, alpha, x, at, beta, y, first, k):
+    """``out[to + j] = alpha x[at + j] + beta y[first + j]`` for k numbers."""
+
+    def generate(context, builder, signature, arguments):
+        out_, to_, alpha_, x_, at_, beta_, y_, first_, k_ = arguments
+        rows = Rows(context, builder)
+        left, right, target = rows.point(x, x_, at_), rows.point(y, y_, first_), rows.point(out, out_, to_)
+        one, other = rows.repeated(alpha_), rows.repeated(beta_)
+
+        def put(index, mask, _):
+            values = builder.fmul(one, rows.read(builder.gep(left, [index]), mask))
+            values = rows.fused(other, rows.read(builder.gep(right, [index]), mask), values)
+            rows.write(values, builder.gep(target, [index]), mask)
+            return []
+
+        rows.each(k_, [], put)
+        return context.get_dummy_value()
+
+    if not (is_flat(out, x, y) and out.dtype == x.dtype == y.dtype == types.float64):
+        return None
+    place, number = types.intp, types.float64
+    return types.void(out, place, number, x, place, number, y, place, place), generate
+
+
+@intrinsic
+def dot(typingctx, x, at, y, first, k):
+    """The sum of ``x[at + j] y[first + j]`` over k numbers."""
+
+    def generate(context, builder, signature, arguments):
+        x_, at_, y_, first_, k_ = arguments
+        rows = Rows(context, builder)
+        left, right = rows.point(x, x_, at_), rows.point(y, y_, first_)
+
+        def add(index, mask, totals):
+            one, other = (rows.read(builder.gep(row, [index]), mask) for row in (left, right))
+            return [rows.fused(one, other, totals[0])]
+
+        return rows.total(rows.each(k_, [ir.Constant(rows.kind, None)], add)[0])
+
+    if not (is_flat(x, y) and x.dtype == y.dtype == types.float64):
+        return None
+    return types.float64(x, types.intp, y, types.intp, types.intp), generate
 
 
 @intrinsic

@@ -15,49 +15,16 @@ from numba.extending import intrinsic
 
 from majorica.densities.base import CLIPPED, PIECEWISE
 from majorica.kernels.elementwise import D1, D2, D3, D4, smooth_row
-from majorica.kernels.machine import is_flat, repeat
+from majorica.kernels.machine import is_flat
 from majorica.kernels.tiles import Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "469e984e9d7b33c2"
+INLINED_DIGEST = "03e44eada97b1e28"
 KNOTS = (D1, D2, D3, D4)
 
 
 class Row(Tile):
     """Writes instructions for all samples of a row, a vector at a time."""
-
-    def constant(self, value):
-        """`value` in every place of a vector."""
-        return ir.Constant(self.kind, [float(value)] * self.lanes)
-
-    def repeated(self, number):
-        """A number that is known when it runs, in every place of a vector."""
-        return repeat(self.builder, number, self.kind)
-
-    def larger(self, one, other):
-        """The larger of each two numbers, `other` where one is not a number."""
-        return self.builder.select(self.builder.fcmp_ordered(">", one, other), one, other)
-
-    def smaller_number(self, one, other):
-        """The smaller of each two numbers, `other` where one is not a number."""
-        return self.builder.select(self.builder.fcmp_ordered("<", one, other), one, other)
-
-    def size(self, vector):
-        """Absolute values."""
-        name = f"llvm.fabs.{self.name}"
-        fabs = self.builder.module.declare_intrinsic(name, (), ir.FunctionType(self.kind, [self.kind]))
-        return self.builder.call(fabs, [vector])
-
-    def turned(self, vector, signs):
-        """A vector with its sign turned where that of `signs` is negative."""
-        bits = ir.VectorType(ir.IntType(8 * self.item), self.lanes)
-        sign = ir.Constant(bits, [-(1 << (8 * self.item - 1))] * self.lanes)
-        sign = self.builder.and_(self.builder.bitcast(signs, bits), sign)
-        return self.builder.bitcast(self.builder.xor(self.builder.bitcast(vector, bits), sign), self.kind)
-
-    def add_where(self, mask, total, vector):
-        """``total + vector`` where the mask says so, else `total`."""
-        return self.builder.select(mask, self.builder.fadd(total, vector), total)
 
     def sums(self, y, count, score, many, formula):
         """Write ``score = formula(y)`` for `count` samples and return `many` sums over them, as float64.
@@ -65,23 +32,15 @@ class Row(Tile):
         `formula` takes samples, a mask of those there are, and sums so far;
         returns their scores and the sums after them.
         """
-        builder, whole = self.builder, self.builder.and_(count, self.whole(-self.lanes))
-        everywhere = ir.Constant(self.mask, [1] * self.lanes)
+        builder, everywhere = self.builder, ir.Constant(self.mask, [1] * self.lanes)
 
-        def vector(index, totals):
-            scores, after = formula(self.load(builder.gep(y, [index])), everywhere, totals)
-            self.store(scores, builder.gep(score, [index]))
+        def add(index, mask, totals):
+            values = self.read(builder.gep(y, [index]), mask)
+            scores, after = formula(values, everywhere if mask is None else mask, totals)
+            self.write(scores, builder.gep(score, [index]), mask)
             return after
 
-        def rest(index, totals):
-            there = self.first(builder.sub(count, index))
-            scores, after = formula(self.load_first(builder.gep(y, [index]), there), there, totals)
-            self.store_first(scores, builder.gep(score, [index]), there)
-            return after
-
-        totals = [ir.Constant(self.kind, None)] * many
-        totals = self.loop(self.whole(0), whole, self.lanes, totals, vector)
-        totals = self.loop(whole, count, self.lanes, totals, rest)
+        totals = self.each(count, [ir.Constant(self.kind, None)] * many, add)
         found = [self.total(total) for total in totals]
         return found if self.item == 8 else [builder.fpext(total, ir.DoubleType()) for total in found]
 

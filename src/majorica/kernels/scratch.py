@@ -8,16 +8,16 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-Number = TypeVar("Number", bound=np.floating)
+Number = TypeVar("Number", bound=np.generic)
 #: Bytes of a cache line.
 LINE = 64
 _BUFFERS = threading.local()
 
 
-def aligned(size: int, dtype: np.dtype[Number], beyond: int = 0) -> npt.NDArray[Number]:
+def aligned(size: int, dtype: np.dtype[Number], beyond: int = 0, *, zero: bool = False) -> npt.NDArray[Number]:
     """So many numbers that begin where a cache line does, and `beyond` bytes behind them that may be read."""
     item = np.dtype(dtype).itemsize
-    room = np.empty(size + (LINE + beyond) // item, dtype)
+    room = (np.zeros if zero else np.empty)(size + (LINE + beyond) // item, dtype)
     first = -room.ctypes.data % LINE // item
     return room[first : first + size]
 

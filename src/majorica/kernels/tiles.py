@@ -17,6 +17,14 @@ VECTOR, MOST = (64, 4) if binding.get_host_cpu_features().get("avx512f") else (3
 FUSED = ("contract",)
 
 
+def _name(kind):
+    """What LLVM calls a vector."""
+    number = kind.element
+    if isinstance(number, ir.IntType):
+        return f"v{kind.count}i{number.width}"
+    return f"v{kind.count}f{64 if number == ir.DoubleType() else 32}"
+
+
 class Tile:
     """Writes instructions for numbers of `dtype`; pointers are to such numbers."""
 
@@ -24,8 +32,8 @@ class Tile:
         self.context, self.builder = context, builder
         self.number, self.item = context.get_data_type(dtype), dtype.bitwidth // 8
         self.lanes = VECTOR // self.item
-        self.name = f"v{self.lanes}{'i' if isinstance(self.number, ir.IntType) else 'f'}{8 * self.item}"
         self.kind, self.mask = ir.VectorType(self.number, self.lanes), ir.VectorType(ir.IntType(1), self.lanes)
+        self.name = _name(self.kind)
 
     def whole(self, value):
         """An integer constant."""
@@ -51,8 +59,9 @@ class Tile:
         return repeat(self.builder, self.builder.load(pointer), self.kind)
 
     def store(self, vector, pointer):
-        """Write the vector there."""
-        self.builder.store(vector, self.builder.bitcast(pointer, self.kind.as_pointer()), align=self.item)
+        """Write a vector, of any kind of numbers, there."""
+        at = self.builder.bitcast(pointer, vector.type.as_pointer())
+        self.builder.store(vector, at, align=self.bytes_of(vector.type))
 
     def first(self, count):
         """The mask of a vector's first `count` numbers."""
@@ -60,18 +69,119 @@ class Tile:
         return self.builder.icmp_signed("<", places, repeat(self.builder, count, places.type))
 
     def load_first(self, pointer, mask):
-        """The vector that begins there, with zeros outside the mask."""
-        shape = ir.FunctionType(self.kind, [self.kind.as_pointer(), ir.IntType(32), self.mask, self.kind])
-        load = self.builder.module.declare_intrinsic(f"llvm.masked.load.{self.name}.p0", (), shape)
-        at = self.builder.bitcast(pointer, self.kind.as_pointer())
-        return self.builder.call(load, [at, ir.Constant(ir.IntType(32), self.item), mask, ir.Constant(self.kind, None)])
+        """The vector of numbers of the pointer's own kind that begins there, with zeros outside the mask."""
+        kind = ir.VectorType(pointer.type.pointee, self.lanes)
+        shape = ir.FunctionType(kind, [kind.as_pointer(), ir.IntType(32), self.mask, kind])
+        load = self.builder.module.declare_intrinsic(f"llvm.masked.load.{_name(kind)}.p0", (), shape)
+        at, align = self.builder.bitcast(pointer, kind.as_pointer()), self.bytes_of(kind)
+        return self.builder.call(load, [at, ir.Constant(ir.IntType(32), align), mask, ir.Constant(kind, None)])
 
     def store_first(self, vector, pointer, mask):
-        """Write what the mask keeps of a vector there."""
-        shape = ir.FunctionType(ir.VoidType(), [self.kind, self.kind.as_pointer(), ir.IntType(32), self.mask])
-        store = self.builder.module.declare_intrinsic(f"llvm.masked.store.{self.name}.p0", (), shape)
-        at = self.builder.bitcast(pointer, self.kind.as_pointer())
-        self.builder.call(store, [vector, at, ir.Constant(ir.IntType(32), self.item), mask])
+        """Write what the mask keeps of a vector, of any kind of numbers, there."""
+        kind = vector.type
+        shape = ir.FunctionType(ir.VoidType(), [kind, kind.as_pointer(), ir.IntType(32), self.mask])
+        store = self.builder.module.declare_intrinsic(f"llvm.masked.store.{_name(kind)}.p0", (), shape)
+        at, align = self.builder.bitcast(pointer, kind.as_pointer()), self.bytes_of(kind)
+        self.builder.call(store, [vector, at, ir.Constant(ir.IntType(32), align), mask])
+
+    def read(self, pointer, mask=None):
+        """The vector that begins there, of integers or of floats in the tile's precision; zeros outside a mask."""
+        kind = ir.VectorType(pointer.type.pointee, self.lanes)
+        if mask is not None:
+            return self.widened(self.load_first(pointer, mask))
+        align = self.bytes_of(kind)
+        return self.widened(self.builder.load(self.builder.bitcast(pointer, kind.as_pointer()), align=align))
+
+    def write(self, vector, pointer, mask=None):
+        """Write the vector there, or what a mask keeps of it."""
+        if mask is None:
+            self.store(vector, pointer)
+        else:
+            self.store_first(vector, pointer, mask)
+
+    def widened(self, vector):
+        """Floats of any precision in the tile's; integers as they are."""
+        if vector.type == self.kind or isinstance(vector.type.element, ir.IntType):
+            return vector
+        return self.builder.fpext(vector, self.kind)
+
+    def bytes_of(self, kind):
+        """Bytes of one number of such a vector."""
+        return int(_name(kind)[-2:]) // 8
+
+    def each(self, count, values, body):
+        """Write ``values = body(index, mask, values)`` for `count` numbers, a vector at a time; returns the last ones.
+
+        The mask is None but for the last vector, unless that is whole.
+        """
+        whole = self.builder.and_(count, self.whole(-self.lanes))
+
+        def full(index, held):
+            return body(index, None, held)
+
+        def last(index, held):
+            return body(index, self.first(self.builder.sub(count, index)), held)
+
+        values = self.loop(self.whole(0), whole, self.lanes, values, full)
+        return self.loop(whole, count, self.lanes, values, last)
+
+    def scattered(self, pointer, places):
+        """Pointers to the numbers so many `places` behind one, and their size."""
+        own = pointer.type.pointee
+        size = self.bytes_of(ir.VectorType(own, self.lanes))
+        start = repeat(self.builder, self.builder.ptrtoint(pointer, ir.IntType(64)), places.type)
+        steps = self.builder.mul(places, ir.Constant(places.type, [size] * self.lanes))
+        return self.builder.inttoptr(self.builder.add(start, steps), ir.VectorType(own.as_pointer(), self.lanes)), size
+
+    def read_scattered(self, pointer, places, mask):
+        """The floats so many `places` behind the pointer, in the tile's precision."""
+        pointers, size = self.scattered(pointer, places)
+        kind = ir.VectorType(pointer.type.pointee, self.lanes)
+        shape = ir.FunctionType(kind, [pointers.type, ir.IntType(32), self.mask, kind])
+        load = self.builder.module.declare_intrinsic(f"llvm.masked.gather.{_name(kind)}.v{self.lanes}p0", (), shape)
+        found = self.builder.call(load, [pointers, ir.Constant(ir.IntType(32), size), mask, ir.Constant(kind, None)])
+        return self.widened(found)
+
+    def store_scattered(self, vector, pointer, places, mask):
+        """Write what the mask keeps of a vector so many `places` behind the pointer."""
+        pointers, size = self.scattered(pointer, places)
+        shape = ir.FunctionType(ir.VoidType(), [vector.type, pointers.type, ir.IntType(32), self.mask])
+        name = f"llvm.masked.scatter.{_name(vector.type)}.v{self.lanes}p0"
+        store = self.builder.module.declare_intrinsic(name, (), shape)
+        self.builder.call(store, [vector, pointers, ir.Constant(ir.IntType(32), size), mask])
+
+    def constant(self, value):
+        """`value` in every place of a vector."""
+        return ir.Constant(self.kind, [float(value)] * self.lanes)
+
+    def repeated(self, number):
+        """A number that is known when it runs, in every place of a vector."""
+        return repeat(self.builder, number, self.kind)
+
+    def larger(self, one, other):
+        """The larger of each two numbers, `other` where one is not a number."""
+        return self.builder.select(self.builder.fcmp_ordered(">", one, other), one, other)
+
+    def smaller_number(self, one, other):
+        """The smaller of each two numbers, `other` where one is not a number."""
+        return self.builder.select(self.builder.fcmp_ordered("<", one, other), one, other)
+
+    def size(self, vector):
+        """Absolute values."""
+        name = f"llvm.fabs.{self.name}"
+        fabs = self.builder.module.declare_intrinsic(name, (), ir.FunctionType(self.kind, [self.kind]))
+        return self.builder.call(fabs, [vector])
+
+    def turned(self, vector, signs):
+        """A vector with its sign turned where that of `signs` is negative."""
+        bits = ir.VectorType(ir.IntType(8 * self.item), self.lanes)
+        sign = ir.Constant(bits, [-(1 << (8 * self.item - 1))] * self.lanes)
+        sign = self.builder.and_(self.builder.bitcast(signs, bits), sign)
+        return self.builder.bitcast(self.builder.xor(self.builder.bitcast(vector, bits), sign), self.kind)
+
+    def add_where(self, mask, total, vector):
+        """``total + vector`` where the mask says so, else `total`."""
+        return self.builder.select(mask, self.builder.fadd(total, vector), total)
 
     def smaller(self, left, right):
         """The smaller of two integers."""

@@ -57,6 +57,7 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     longest = min(solver.batch_size, problem.n)  # not the longest of this call: parts, and with them bits, follow
     parts = kernels.count_parts(longest)
     length = -(-longest // parts)
+    q = p if solver.q is None else min(solver.q, p)
     given = (
         gemm_of(X.dtype),
         X,
@@ -92,12 +93,12 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
         make_readable(longest, p, X.dtype) if kept is None else kept.samples,
         np.zeros(len(starts), np.intp) if kept is None else starts,
         np.zeros(len(starts), np.bool_) if kept is None else kept.known[numbers],
-        make_readable(longest, p, X.dtype),
-        np.empty((parts, p), np.uintp),
-        np.empty(parts * p * (length + 1), np.uint32),
+        np.repeat(q * length * np.arange(parts)[:, None], p + 1, axis=1),
+        np.empty(q * length * parts, np.uint32),
+        np.empty(q * length * parts),
+        np.empty((parts, p)),
         losses,
     )
-    q = p if solver.q is None else min(solver.q, p)
     team = np.zeros(kernels.DONE + p, np.int64)
 
     def work(first: bool) -> float:
