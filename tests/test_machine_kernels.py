@@ -1,4 +1,4 @@
-"""Rows moved in vectors and BLAS's product in place: what NumPy gives, and not a number beside it touched."""
+"""BLAS's product in place, and sums of squares made with it: what NumPy gives, and not a number beside it touched."""
 
 from __future__ import annotations
 
@@ -6,58 +6,21 @@ import numba as nb
 import numpy as np
 import pytest
 
-from majorica.kernels.machine import add_row, gemm_of, multiply, take_row
+from majorica.kernels.machine import gemm_of, multiply
+from majorica.kernels.strips import STRIP, add_strips
 
 over_dtypes = pytest.mark.parametrize("dtype", [np.float64, np.float32])
-WIDTHS = [1, 2, 3, 4, 5, 7, 8, 9, 10, 15, 16, 17, 32, 33]
 
 
 @nb.njit
-def take(source, at, factor, out, to, k):
-    take_row(source, at, source.dtype.type(factor), out, to, k)
-
-
-@nb.njit
-def add(source, at, factor, out, to, k):
-    add_row(source, at, factor, out, to, k)
-
-
-@nb.njit
-def product(gemm, sign, numbers, left, right, length, inner, rows, columns, sums, to, width, keep, room):
-    kind = numbers.dtype.type
-    return multiply(
-        gemm, kind(sign), numbers, left, right, length, inner, rows, columns, sums, to, width, kind(keep), room
-    )
-
-
-@over_dtypes
-@pytest.mark.parametrize("k", WIDTHS)
-def test_rows_taken(k: int, dtype: type) -> None:
-    source = np.random.default_rng(0).normal(size=60).astype(dtype)
-    out = np.full(60, 7, dtype)
-    take(source, 5, 1.5, out, 9, k)
-    wanted = np.full(60, 7, dtype)
-    wanted[9 : 9 + k] = dtype(1.5) * source[5 : 5 + k]
-    np.testing.assert_array_equal(out, wanted)
-
-
-@over_dtypes
-@pytest.mark.parametrize("k", WIDTHS)
-def test_rows_added_in_float64(k: int, dtype: type) -> None:
-    rng = np.random.default_rng(0)
-    source, out = rng.normal(size=60).astype(dtype), rng.normal(size=60)
-    wanted = out.copy()
-    wanted[9 : 9 + k] += 0.3 * source[5 : 5 + k].astype(np.float64)
-    add(source, 5, 0.3, out, 9, k)
-    np.testing.assert_allclose(out, wanted, rtol=1e-15, atol=1e-16)
-    beside = np.delete(np.arange(60), np.arange(9, 9 + k))
-    np.testing.assert_array_equal(out[beside], wanted[beside])
+def product(gemm, numbers, left, right, length, inner, rows, columns, sums, to, width, room):
+    return multiply(gemm, numbers, left, right, length, inner, rows, columns, sums, to, width, room)
 
 
 @over_dtypes
 @pytest.mark.parametrize("inner", [0, 1, 50])
 def test_products_in_place_or_beside(inner: int, dtype: type) -> None:
-    """Part of each row only, into part of a wider matrix; other precisions go to their own room and may be added up."""
+    """Part of each row only, into part of a wider matrix; other precisions go to their own room."""
     rng = np.random.default_rng(0)
     length, rows, columns, width = 9, 3, 5, 11
     numbers = rng.normal(size=2 * 50 * length).astype(dtype)
@@ -66,13 +29,32 @@ def test_products_in_place_or_beside(inner: int, dtype: type) -> None:
     sums, room = rng.normal(size=4 * width), np.ones(rows * columns, dtype)
     before = sums.copy()
     places = (2, 50 * length + 4, length, inner, rows, columns)
-    added = [product(gemm_of(dtype), -1.0, numbers, *places, sums, width + 2, width, keep, room) for keep in (0.0, 1.0)]
-    wanted, tolerance = -2 * L.T @ R, 1e-12 if dtype is np.float64 else 1e-4
-    if dtype is np.float64:
-        assert added == [True, True]
+    added = product(gemm_of(dtype), numbers, *places, sums, width + 2, width, room)
+    wanted, tolerance = L.T @ R, 1e-12 if dtype is np.float64 else 1e-4
+    assert added == (dtype is np.float64)
+    if added:
         before[width:].reshape(3, width)[:, 2 : 2 + columns] += wanted
         np.testing.assert_array_equal(room, 1)
     else:
-        assert added == [False, False]
         np.testing.assert_allclose(room.reshape(rows, columns), wanted, rtol=tolerance, atol=tolerance)
     np.testing.assert_allclose(sums, before, rtol=tolerance, atol=tolerance)
+
+
+@over_dtypes
+@pytest.mark.parametrize("m", [0, 1, 50])
+@pytest.mark.parametrize("k", [1, 7, STRIP, STRIP + 1, 70, 130])
+def test_sums_of_weighted_squares_in_strips(k: int, m: int, dtype: type) -> None:
+    rng = np.random.default_rng(k)
+    Z, weights = rng.normal(size=(61, k)).astype(dtype), rng.normal(size=m).astype(dtype)
+    chosen = np.sort(rng.choice(60, m, replace=False)).astype(np.uint32)
+    sums = rng.normal(size=(2, k, k))
+    sums += sums.transpose(0, 2, 1).copy()
+    before, samples, room = sums.copy(), np.empty(2 * 50 * k, dtype), np.empty(STRIP * k, dtype)
+    add_strips(gemm_of(dtype), Z.reshape(-1), k, chosen, weights, m, k, sums.reshape(-1), k * k, samples, room)
+    expected = before[1] + np.einsum("s,si,sj->ij", weights, Z[1:][chosen], Z[1:][chosen], dtype=np.float64)
+    squares = np.arange(k) // STRIP
+    left, on = squares[:, None] > squares, squares[:, None] == squares
+    np.testing.assert_allclose(sums[1][~left], expected[~left], atol=1e-12 if dtype is np.float64 else 2e-4)
+    np.testing.assert_array_equal(sums[1][left], before[1][left])
+    np.testing.assert_array_equal(sums[1][on], sums[1].T[on])
+    np.testing.assert_array_equal(sums[0], before[0])

@@ -19,6 +19,7 @@ INLINED = {
     "kernels/rows.py": ["kernels/machine.py", "kernels/tiles.py"],
     "kernels/sweep.py": ["kernels/rows.py"],
     "kernels/outer.py": ["kernels/machine.py", "kernels/scratch.py", "kernels/tiles.py", "kernels/rows.py"],
+    "kernels/strips.py": ["kernels/machine.py", "kernels/rows.py", "kernels/tiles.py"],
     "kernels/products.py": ["kernels/machine.py", "kernels/scratch.py", "kernels/tiles.py"],
     "kernels/scores.py": ["kernels/elementwise.py", "kernels/machine.py", "kernels/tiles.py"],
     "kernels/compiled.py": [
@@ -46,6 +47,7 @@ INLINED = {
         "kernels/moves.py",
         "kernels/team.py",
         "kernels/outer.py",
+        "kernels/strips.py",
     ],
     "kernels/newton.py": ["kernels/elementwise.py"],
     "kernels/search.py": ["kernels/views.py", "kernels/scores.py", "kernels/newton.py", "kernels/products.py"],

@@ -13,7 +13,7 @@ from majorica.kernels.machine import is_flat, repeat
 from majorica.kernels.tiles import VECTOR, Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "47f761009d9dc969"
+INLINED_DIGEST = "d0f946d68d9a38de"
 #: Components up to which each looks for its own in a vector of samples, where the processor can pack what a mask keeps.
 FEW = 16 if VECTOR == 64 and binding.get_host_cpu_features().get("avx512vl") else 0
 #: Room that a bucket needs behind its last sample.

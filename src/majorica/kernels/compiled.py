@@ -32,7 +32,7 @@ from majorica.kernels.views import borrow
 from majorica.statistics import F64, Moments, Statistics, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "55421389a988fa5b"
+INLINED_DIGEST = "56087d128a06719a"
 Array = npt.NDArray[np.floating]
 #: Bytes of a component's samples in a tile, with products in registers: two tiles' rows stay in the first-level cache.
 ROW = 4096
@@ -227,7 +227,10 @@ def _moments(X, mean, K, W, points, codes, shapes, tile, packed, tilt_sums, offs
             for c in range(a, k):
                 for t in range(m):
                     products[c - a, t] = Z[a, t] * Z[c, t]
-            packed[:, column : column + k - a] += np.dot(weights, products.T)
+            sums = np.dot(weights, products.T)
+            for i in range(sums.shape[0]):  # an assignment to a slice takes seconds to compile
+                for c in range(k - a):
+                    packed[i, column + c] += sums[i, c]
             column += k - a
 
 

@@ -138,7 +138,7 @@ def select_piece(size, k0, j1, j2, j3, j4, kind):
     return slope, intercept, level
 
 
-@nb.njit(nogil=True, cache=True, inline="always")
+@nb.njit(nogil=True, cache=True)
 def majorizer(y, code, shape):
     """Weight, tilt and offset of the majorizer that touches G at `y`."""
     a, b, d = shape[0], shape[1], shape[2]

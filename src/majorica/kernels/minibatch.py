@@ -17,21 +17,19 @@ import numpy as np
 from majorica.kernels.buckets import BEHIND
 from majorica.kernels.choose import choose_samples
 from majorica.kernels.gaps import block_length, repeat_shapes
-from majorica.kernels.machine import add_row, multiply, take_row
 from majorica.kernels.moves import append_pairs, move_pairs
 from majorica.kernels.outer import OUTER, add_outer, add_samples, make_readable, product_size
 from majorica.kernels.ranks import name_bits
 from majorica.kernels.rounding import repeat_cells
 from majorica.kernels.rows import LANES
 from majorica.kernels.scratch import aligned, begin_with_line
+from majorica.kernels.strips import STRIP, add_strips
 from majorica.kernels.sweep import catch_up, make_work, sweep_row
 from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look, post
 from majorica.kernels.views import address, borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "967fc5ecf25cd57c"
-#: Rows of moments that one product changes, from the first one's diagonal on.
-STRIP = 32
+INLINED_DIGEST = "81755780299e06ef"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over, or a thread failed. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
@@ -67,24 +65,6 @@ def make_rooms(
         np.empty(product_size(p, dtype.itemsize) if p <= OUTER else STRIP * p, dtype),
         begin_with_line(make_work(p)),
     )
-
-
-@nb.njit(nogil=True, cache=True)
-def _add_strips(gemm, white, start, chosen, weights, m, k, sums, at, samples, product):
-    """``add_outer`` for many components: two copies of a sample, so that `sums` are read and written once."""
-    one, none = samples.dtype.type(1), samples.dtype.type(0)
-    for s in range(m):
-        place = start + np.intp(chosen[s]) * k
-        take_row(white, place, one, samples, s * k, k)
-        take_row(white, place, weights[s], samples, (m + s) * k, k)
-    for row in range(0, k, STRIP):
-        rows, columns, to = min(STRIP, k - row), k - row, at + row * (k + 1)
-        if not multiply(gemm, one, samples, m * k + row, row, k, m, rows, columns, sums, to, k, none, product):
-            for i in range(rows):
-                add_row(product, i * columns, 1.0, sums, to + i * k, columns)
-        for i in range(rows):
-            for j in range(i):
-                sums[to + i * k + j] = sums[to + j * k + i]
 
 
 @nb.njit(nogil=True, cache=True)
@@ -151,7 +131,7 @@ def _add_component(
     elif k <= OUTER:
         add_outer(white, start, own, weights, m, k, moments, at, product, ahead, until)
     else:
-        _add_strips(gemm, white, start, own, weights, m, k, moments, at, samples, product)
+        add_strips(gemm, white, start, own, weights, m, k, moments, at, samples, product)
 
 
 @nb.njit(nogil=True, cache=True)

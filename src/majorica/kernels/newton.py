@@ -13,7 +13,7 @@ import numpy as np
 from majorica.kernels.elementwise import FAST
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "f6ca58e34a2b369c"
+INLINED_DIGEST = "1556fb6dd3fac2d0"
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")

@@ -22,7 +22,9 @@ class _Notice(event.Listener):  # type: ignore[misc]
         module = getattr(getattr(event.data.get("dispatcher"), "py_func", None), "__module__", "")
         if not self.given and module.startswith("majorica.") and not os.environ.get("MAJORICA_QUIET"):
             self.given = True
-            print("majorica: compiling its kernels, once on this machine (about 15 s) ...", file=sys.stderr)
+            print(
+                "majorica: compiling its kernels, once on this machine (15 s, or up to a minute) ...", file=sys.stderr
+            )
 
     def on_end(self, event: Any) -> None:
         pass

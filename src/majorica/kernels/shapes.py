@@ -22,7 +22,7 @@ from majorica.densities.piecewise import KNOTS, Piecewise
 from majorica.kernels.elementwise import FAST, exponentials
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "f6ca58e34a2b369c"
+INLINED_DIGEST = "1556fb6dd3fac2d0"
 SLOPE_MIN, SLOPE_MAX, TAIL_MIN = -30.0, 60.0, 1e-3
 #: A fit of slopes ends when what is left is below this over n: far below what n samples can tell.
 FIT_TOLERANCE = 0.02
