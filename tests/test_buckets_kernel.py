@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 
 from majorica.kernels.buckets import BEHIND, FEW, fill_buckets
 from majorica.kernels.ranks import name_bits
+from majorica.kernels.tiles import has
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.int32])
@@ -27,3 +29,11 @@ def test_buckets_hold_the_chosen(kind: type, q: int, m: int, p: int) -> None:
         np.testing.assert_array_equal(rows[room * i + 2 : int(ends[i])], expected)
     assert (rows[:2] == 7).all()
     assert FEW <= 16
+
+
+def test_no_instruction_that_the_target_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba may be told to compile for another processor than this one."""
+    assert has()
+    assert not has("no such feature")
+    monkeypatch.setattr(numba.config, "CPU_NAME", "generic")
+    assert not has("sse2", "avx512f")

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numba as nb
 import numpy as np
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
 import majorica.kernels.notice  # noqa: F401  (says so when it compiles)
 from majorica.kernels.machine import is_flat, repeat
-from majorica.kernels.tiles import VECTOR, Tile
+from majorica.kernels.tiles import VECTOR, Tile, has
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "d0f946d68d9a38de"
+INLINED_DIGEST = "b714aa95374bb209"
 #: Components up to which each looks for its own in a vector of samples, where the processor can pack what a mask keeps.
-FEW = 16 if VECTOR == 64 and binding.get_host_cpu_features().get("avx512vl") else 0
+FEW = 16 if has("avx512f", "avx512vl") else 0
 #: Room that a bucket needs behind its last sample.
 BEHIND = 16
 

@@ -23,7 +23,7 @@ from majorica.kernels.scratch import LINE
 from majorica.kernels.tiles import Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "de6354555aac398b"
+INLINED_DIGEST = "4ef6323fa390fb5d"
 #: Numbers in a block of the gaps, if that is whole samples.
 BLOCK = 1024
 

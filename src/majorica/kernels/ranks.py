@@ -17,7 +17,7 @@ from majorica.kernels.tiles import VECTOR, Tile
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "8f3ddac0c2b880a1"
+INLINED_DIGEST = "c47742c23a51d40a"
 #: Largest q for which this is done in registers.
 FEW_RANKS = 3
 

@@ -7,12 +7,20 @@ takes as long as the products.
 
 from __future__ import annotations
 
+import numba
 from llvmlite import binding, ir
 
 from majorica.kernels.machine import ask_for, place, repeat
 
+
+def has(*features: str) -> bool:
+    """Whether code is compiled for a processor with these features; no, if Numba was told which one to compile for."""
+    found = {} if numba.config.CPU_NAME or numba.config.CPU_FEATURES else binding.get_host_cpu_features()
+    return all(found.get(feature, False) for feature in features)
+
+
 #: Bytes of a vector, and vectors side by side in a tile of four rows: what the processor has registers for.
-VECTOR, MOST = (64, 4) if binding.get_host_cpu_features().get("avx512f") else (32, 2)
+VECTOR, MOST = (64, 4) if has("avx512f") else (32, 2)
 #: Product and sum may be one instruction, where there is one.
 FUSED = ("contract",)
 
