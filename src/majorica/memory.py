@@ -156,8 +156,9 @@ def _parts(source: Source | Stream, options: Options, n_jobs: int, *, on_disk: b
         size = n * k * entry if touch else -(-n // options.batch_size) * k * k * 8
         if not (touch and on_disk):
             parts["memory of the incremental solver"] = size
-        # Samples, whitened samples and buckets are shared; a thread has up to three copies of what it picks, and tiles.
-        parts["mini-batch"] = options.batch_size * (f * item + (3 + 4 * n_jobs) * k * 8)
+        # Samples, whitened samples and pairs are shared; a thread has copies of what it picks, a part's samples, tiles.
+        own = min(options.batch_size, 512) * (f + 4 * k + 16) * 8 + 2 * (k + 16) ** 2 * 8 + 2**17
+        parts["mini-batch"] = options.batch_size * (f * item + (3 + 4 * n_jobs) * k * 8) + n_jobs * own
     return parts
 
 
