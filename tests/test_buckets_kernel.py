@@ -28,12 +28,26 @@ def test_buckets_hold_the_chosen(kind: type, q: int, m: int, p: int) -> None:
         expected = 100 + np.flatnonzero((chosen & (components == i)).any(axis=0))
         np.testing.assert_array_equal(rows[room * i + 2 : int(ends[i])], expected)
     assert (rows[:2] == 7).all()
-    assert FEW <= 16
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int32])
+@pytest.mark.parametrize("m", [16, 33])
+@pytest.mark.parametrize("p", [2, FEW + 1])
+def test_full_buckets_stay_in_their_room(kind: type, m: int, p: int) -> None:
+    """What is written behind a bucket ends where the next one begins, or the array does."""
+    names, room = int(name_bits(p)), m + BEHIND
+    ranks = np.full(m, (names + 1) | (names - (p - 1)), kind)  # all choose the last component
+    ends, rows = (room * np.arange(p)).astype(np.uintp), np.full(p * room + 16, 7, np.uint32)
+    fill_buckets(ranks, m, 1, p, names, 0, ends, rows)
+    np.testing.assert_array_equal(rows[room * (p - 1) :][:m], np.arange(m))
+    assert (rows[p * room :] == 7).all()
 
 
 def test_no_instruction_that_the_target_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Numba may be told to compile for another processor than this one."""
-    assert has()
     assert not has("no such feature")
     monkeypatch.setattr(numba.config, "CPU_NAME", "generic")
-    assert not has("sse2", "avx512f")
+    assert not has()
+    monkeypatch.undo()
+    monkeypatch.setattr(numba.config, "ENABLE_AVX", 0)
+    assert not has()

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from majorica.densities import Clipped
 from majorica.densities.table import Densities
 from majorica.engines import ThreadEngine
 from majorica.kernels import gaps, reference
@@ -75,6 +76,16 @@ def test_gap_rows_are_the_gaps(name: str, dtype: type) -> None:
     np.testing.assert_allclose(got, wanted, **tolerance)
 
 
+@pytest.mark.parametrize("knot", [1e-40, 1e-38, 1e38, 1e300])
+def test_gaps_are_numbers_whatever_the_knot(knot: float) -> None:
+    """The reciprocal of float32 they are made with neither overflows nor divides by zero."""
+    densities = Densities.same(Clipped(0.3, 0.7, knot), 1)
+    y, old, gap = np.linspace(-3, 3, 50), np.linspace(0, 5, 50).astype(np.float32), np.empty(50)
+    old[:10] = 0
+    fill_gaps(densities, 0, y, old, gap)
+    assert np.isfinite(gap).all()
+
+
 @pytest.mark.parametrize("name", ["huber", "piecewise-super", "piecewise-sub"])
 def test_small_gaps_keep_their_digits(name: str) -> None:
     """In float32 a gap of 1e-6 of the loss is still known to a few digits: it is no difference of large numbers."""
@@ -111,7 +122,7 @@ def test_ranks_of_samples_as_they_lie(dtype: type, kind: type, q: int, m: int, p
         gap[:, 2] = gap[:, 4]  # of equals, the first
     ranks = np.full((q + 1, m), 7, kind)
     lows = (names - np.arange(p)).astype(kind)
-    ranks_.rank_samples(gap.view(kind).reshape(m * p), m, p, lows, names, q, ranks.reshape(-1), 0, m)
+    ranks_.rank_samples(gap.view(kind).reshape(m * p), m, p, lows, names, q, ranks.reshape(-1))
     assert (ranks[q] == 7).all()
     ranks = ranks[:q]
     chosen = named_by(ranks, names, p)
@@ -128,7 +139,7 @@ def test_gap_blocks_are_gap_rows(name: str, dtype: type) -> None:
     shapes, got, wanted = np.empty((6, 7 * p), dtype), np.empty(m * p, dtype), np.empty(m, dtype)
     code = gaps.repeat_shapes(densities.codes, densities.shapes, shapes)
     assert code == densities.codes[0]
-    gaps.gap_block(y.ravel(), 0, old.ravel(), 0, m * p, code, shapes.ravel(), shapes.shape[1], got, 0)
+    gaps.gap_block(y.ravel(), 0, old.ravel(), 0, m * p, code, shapes.ravel(), shapes.shape[1], got)
     for i in range(p):
         fill_gaps(densities, i, y[:, i].copy(), old[:, i].copy(), wanted)
         np.testing.assert_allclose(got[i::p], wanted, rtol=1e-4 if dtype is np.float32 else 1e-12, atol=1e-6)

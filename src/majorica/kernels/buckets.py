@@ -13,7 +13,7 @@ from majorica.kernels.machine import is_flat, repeat
 from majorica.kernels.tiles import VECTOR, Tile, has
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "b714aa95374bb209"
+INLINED_DIGEST = "eeadafd1158d8b89"
 #: Components up to which each looks for its own in a vector of samples, where the processor can pack what a mask keeps.
 FEW = 16 if has("avx512f", "avx512vl") else 0
 #: Room that a bucket needs behind its last sample.
@@ -82,7 +82,7 @@ def fill_buckets(ranks, m, q, p, names, first, ends, rows):
     Component i's bucket goes on at ``rows[ends[i]]``, and what lies BEHIND it
     may be written over. The keys `ranks` (q m,) are those of ``rank_samples``.
     """
-    if p <= FEW and q <= 3:
+    if FEW > 0 and p <= FEW and q <= 3:  # Numba never sees what another processor lacks
         for t in range(0, m, VECTOR // ranks.itemsize):
             if q == 1:
                 _pack_one(ranks, t, m, p, names, first, ends, rows)

@@ -17,7 +17,7 @@ from majorica.kernels.rounding import decode, hide_settled
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "51337b18841e091f"
+INLINED_DIGEST = "9752b03b977719de"
 #: Operations below which BLAS has quicker products of small matrices.
 SMALL = 1_000_000
 
@@ -88,7 +88,7 @@ def choose_samples(
                 for i in range(p):
                     gap[t * p + i] = keys[i, start + t]
         elif shared >= 0:
-            gap_block(numbers, at, touching, begin, m * p, shared, params, width, gap, 0)
+            gap_block(numbers, at, touching, begin, m * p, shared, params, width, gap)
         else:
             own = touching[begin : begin + m * p].reshape(m, p)
             rest = work[m * (f + p) :], before[m * p :]
@@ -97,5 +97,5 @@ def choose_samples(
             stop = min(first + width, m * p)
             there, own = numbers[at + first : at + stop], touching[first:stop]
             hide_settled(there, own, limits[0], limits[1], limits[2], gap[first:stop])
-        rank_samples(gap.view(ranks.dtype), m, p, lows, names, q, ranks, 0, m)
+        rank_samples(gap.view(ranks.dtype), m, p, lows, names, q, ranks)
         fill_buckets(ranks, m, q, p, names, start, ends, rows)

@@ -27,12 +27,12 @@ from majorica.kernels.products import (
 from majorica.kernels.rows import padded
 from majorica.kernels.scores import statistics_row
 from majorica.kernels.scratch import workspace
-from majorica.kernels.sweep import COLUMN, improve, make_work, sweep_rows
+from majorica.kernels.sweep import COLUMN, NEW_ROW, improve, make_work, sweep_rows
 from majorica.kernels.views import borrow
 from majorica.statistics import F64, Moments, Statistics, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "0d3eccffdb983764"
+INLINED_DIGEST = "8b463b9d6c083c83"
 Array = npt.NDArray[np.floating]
 #: Bytes of a component's samples in a tile, with products in registers: two tiles' rows stay in the first-level cache.
 ROW = 4096
@@ -420,7 +420,7 @@ def improve_row(A: F64, w: F64, c: F64, iterations: int) -> F64:
     k, work = len(w), make_work(len(w))
     work[COLUMN * padded(k) :][:k] = c
     improve(A.reshape(k * k), 0, k, np.ascontiguousarray(w), 0, iterations, work)
-    return work[:k].copy()
+    return work[NEW_ROW * padded(k) :][:k].copy()
 
 
 def sweep(W: F64, inverse: F64, moments_: F64, tilts: F64, flat: F64, covariance_inverse: F64, iterations: int) -> None:

@@ -23,7 +23,7 @@ from majorica.kernels.scratch import LINE
 from majorica.kernels.tiles import Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "4ef6323fa390fb5d"
+INLINED_DIGEST = "db54ac59443bbe13"
 #: Numbers in a block of the gaps, if that is whole samples.
 BLOCK = 1024
 
@@ -47,7 +47,8 @@ class Gaps(Tile):
         if self.item == 4:
             return builder.fdiv(one, other)
         short = ir.VectorType(ir.FloatType(), self.lanes)
-        guess = builder.fdiv(ir.Constant(short, [1.0] * self.lanes), builder.fptrunc(other, short))
+        known = builder.fptrunc(self.larger(other, self.constant(1e-38)), short)  # never 0
+        guess = builder.fdiv(ir.Constant(short, [1.0] * self.lanes), known)
         guess = builder.fpext(guess, self.kind)
         left = self.fused(builder.fneg(other), guess, self.constant(1))
         return builder.fmul(one, self.fused(guess, left, guess))
@@ -165,11 +166,11 @@ def gap_row(y, old, i, code, shape, params, width, gap):
 
 
 @nb.njit(nogil=True, cache=True)
-def gap_block(y, at, old, begin, count, code, params, width, gap, to):
+def gap_block(y, at, old, begin, count, code, params, width, gap):
     """:func:`gap_row` for `count` numbers of samples as they lie, all of one `code`, from ``y[at]`` on."""
     for start in range(0, count, width):
         size = min(width, count - start)
         if code == CLIPPED:
-            _clipped_blocks(y, at + start, old, begin + start, size, params, width, 0, gap, to + start)
+            _clipped_blocks(y, at + start, old, begin + start, size, params, width, 0, gap, start)
         else:
-            _piecewise_blocks(y, at + start, old, begin + start, size, params, width, 0, gap, to + start)
+            _piecewise_blocks(y, at + start, old, begin + start, size, params, width, 0, gap, start)

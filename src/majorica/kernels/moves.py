@@ -21,7 +21,7 @@ from majorica.kernels.rounding import round_entries
 from majorica.kernels.rows import Rows
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "bc38602247a28e9c"
+INLINED_DIGEST = "9c11ebaa1326a84f"
 
 
 @intrinsic
@@ -92,7 +92,7 @@ class Changes(Rows):
         return slope, intercept, level
 
     def piecewise(self, old, new, y, slope, *jumps):
-        """For a score whose `slope` jumps at each knot, and falls: weight and offset."""
+        """For a score whose `slope` jumps at each knot, of a super-Gaussian: weight and offset."""
         builder, half, nearest = self.builder, self.constant(0.5), self.constant(KNOTS[0])
         size0, size1 = self.size(old), self.size(new)
         slope0, intercept0, level0 = self.piece(size0, slope, jumps)
@@ -106,7 +106,7 @@ class Changes(Rows):
         return weight, offset, self.falls(fall)
 
     def flat(self, old, new, y, flat, slope, *jumps):
-        """For one whose slope rises, under majorizers of weight `flat`: tilt and offset."""
+        """For such a score of a sub-Gaussian, under majorizers of weight `flat`: tilt and offset."""
         builder = self.builder
         leans, bends, levels = [], [], []
         for point in (old, new):

@@ -17,7 +17,7 @@ from majorica.kernels.tiles import VECTOR, Tile
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "c47742c23a51d40a"
+INLINED_DIGEST = "084fcbb5bac0aba5"
 #: Largest q for which this is done in registers.
 FEW_RANKS = 3
 
@@ -35,21 +35,17 @@ def _rank(q, few):
     """An instruction for the `q` largest, of few components or of any number."""
 
     @intrinsic
-    def rank(typingctx, bits, sample, last, p, names, ranks, first, apart):
+    def rank(typingctx, bits, sample, last, p, names, ranks):
         """Keys of samples `sample` on, as many as a vector has numbers and none after `last`."""
 
         def generate(context, builder, signature, arguments):
-            bits_, sample_, last_, p_, names_, ranks_, first_, apart_ = arguments
+            bits_, sample_, last_, p_, names_, ranks_ = arguments
             tile = Tile(context, builder, bits.dtype)
-            start, target = (
-                tile.point(bits, bits_, tile.whole(0)),
-                tile.point(ranks, ranks_, builder.add(first_, sample_)),
-            )
+            start, target = tile.point(bits, bits_, tile.whole(0)), tile.point(ranks, ranks_, sample_)
+            apart = builder.add(last_, tile.whole(1))
             name = names_ if tile.item == 8 else builder.trunc(names_, tile.number)
             none = repeat(builder, name, tile.kind)
             clear = builder.not_(none)
-            rows = [tile.smaller(builder.add(sample_, tile.whole(t)), last_) for t in range(tile.lanes)]
-            samples = [tile.beside(start, row, p_) for row in rows]
             stored = tile.first(builder.add(builder.sub(last_, sample_), tile.whole(1)))
 
             def insert(gaps, place, best):
@@ -86,15 +82,17 @@ def _rank(q, few):
                 places = builder.mul(numbers, repeat(builder, p_, kind))
                 best = tile.loop(tile.whole(0), p_, 1, [none] * q, pick)
             else:
+                rows = [tile.smaller(builder.add(sample_, tile.whole(t)), last_) for t in range(tile.lanes)]
+                samples = [tile.beside(start, row, p_) for row in rows]
                 best = tile.loop(tile.whole(0), p_, tile.lanes, [none] * q, turn)
             for r, held in enumerate(best):
-                tile.store_first(held, tile.beside(target, apart_, r), stored)
+                tile.store_first(held, tile.beside(target, apart, r), stored)
             return context.get_dummy_value()
 
         if not (is_flat(bits, ranks) and bits.dtype == ranks.dtype):
             return None
         place = types.intp
-        return types.void(bits, *(place,) * 4, ranks, place, place), generate
+        return types.void(bits, *(place,) * 4, ranks), generate
 
     return rank
 
@@ -104,7 +102,7 @@ _rank_one_of_few, _rank_two_of_few = _rank(1, True), _rank(2, True)
 
 
 @nb.njit(nogil=True, cache=True)
-def _rank_any(bits, m, p, lows, names, q, ranks, first, apart):
+def _rank_any(bits, m, p, lows, names, q, ranks):
     """:func:`rank_samples` for any q."""
     bits, kind, clear = borrow(bits), ranks.dtype.type, ~names
     none = kind(names)
@@ -115,29 +113,29 @@ def _rank_any(bits, m, p, lows, names, q, ranks, first, apart):
             for j in range(p):
                 key = kind((bits[t * p + j] & clear) | lows[j])
                 best = max(best, key if r == 0 or key < above else none)
-            ranks[r * apart + first + t] = above = best
+            ranks[r * m + t] = above = best
 
 
 @nb.njit(nogil=True, cache=True)
-def rank_samples(bits, m, p, lows, names, q, ranks, first, apart):
-    """Keep of each of m samples the q largest keys, in descending order: ``ranks[r apart + first + t]``.
+def rank_samples(bits, m, p, lows, names, q, ranks):
+    """Keep of each of m samples the q largest keys, in descending order: ``ranks[r m + t]``.
 
     A key is a gap, one of `bits` (m p,), read as an integer (positive floats
     compare like integers) whose last bits are the component's of `lows` (p,)
     instead: they name it. A key that is `names` stands for none.
     """
     if q > FEW_RANKS:
-        _rank_any(bits, m, p, lows, names, q, ranks, first, apart)
+        _rank_any(bits, m, p, lows, names, q, ranks)
         return
     lanes = VECTOR // bits.itemsize
     for t in range(0, m, lanes):
         if q == 2 and 2 * p <= lanes:
-            _rank_two_of_few(bits, t, m - 1, p, names, ranks, first, apart)
+            _rank_two_of_few(bits, t, m - 1, p, names, ranks)
         elif q == 1 and 2 * p <= lanes:
-            _rank_one_of_few(bits, t, m - 1, p, names, ranks, first, apart)
+            _rank_one_of_few(bits, t, m - 1, p, names, ranks)
         elif q == 1:
-            _rank_one(bits, t, m - 1, p, names, ranks, first, apart)
+            _rank_one(bits, t, m - 1, p, names, ranks)
         elif q == 2:
-            _rank_two(bits, t, m - 1, p, names, ranks, first, apart)
+            _rank_two(bits, t, m - 1, p, names, ranks)
         else:
-            _rank_three(bits, t, m - 1, p, names, ranks, first, apart)
+            _rank_three(bits, t, m - 1, p, names, ranks)

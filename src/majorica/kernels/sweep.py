@@ -15,7 +15,7 @@ import majorica.kernels.notice  # noqa: F401  (says so when it compiles)
 from majorica.kernels.rows import add_rows, apply_symmetric, combine, dot, padded
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "3fa0f313c8fea398"
+INLINED_DIGEST = "0454a55ebea8f5ce"
 #: Components below which the inverse is never late.
 SHORT = 9
 #: Rows by which the inverse may be late.
@@ -23,7 +23,7 @@ LATE = 8
 
 
 #: Rows of `work`: the new row and what belongs to it, the inverse's column, and the products it is late by.
-ROW, APPLIED, RESIDUAL, DIRECTION, ALONG, COLUMN, COLUMNS = range(7)
+NEW_ROW, APPLIED, RESIDUAL, DIRECTION, ALONG, COLUMN, COLUMNS = range(7)
 CHANGES = COLUMNS + LATE
 
 
@@ -35,13 +35,13 @@ def make_work(k):
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def improve(A, at, k, w, first, iterations, work):
-    """Fill ROW of `work` with the row better than ``w[first : first + k]``, for the inverse's column in COLUMN.
+    """Fill NEW_ROW of `work` with the row better than ``w[first : first + k]``, for the inverse's column in COLUMN.
 
     `A` (k k,) lies from `at` on and is read by :func:`apply_symmetric`; `work` is that of :func:`make_work`.
     """
     size = padded(k)
     z, Az, residual, direction, Ad, c = (
-        ROW * size, APPLIED * size, RESIDUAL * size, DIRECTION * size, ALONG * size, COLUMN * size,
+        NEW_ROW * size, APPLIED * size, RESIDUAL * size, DIRECTION * size, ALONG * size, COLUMN * size,
     )  # fmt: skip
     apply_symmetric(A, at, k, w, first, work, Az)
     t = dot(work, c, w, first, k) / dot(w, first, work, Az, k)
@@ -87,7 +87,7 @@ def sweep_row(i, p, W, inverse, moments, tilts, flat, covariance_inverse, iterat
     row each; `work` is that of :func:`make_work`.
     """
     size, w, own = padded(p), i * p, i * p * p
-    row, c, step, shares = ROW * size, COLUMN * size, ALONG * size, DIRECTION * size
+    row, c, step, shares = NEW_ROW * size, COLUMN * size, ALONG * size, DIRECTION * size
     for j in range(p):
         work[c + j] = inverse[j * p + i]
     add_rows(work, COLUMNS * size, size, late, work, CHANGES * size + i, size, p, work, c)

@@ -14,9 +14,10 @@ from majorica.kernels.machine import ask_for, place, repeat
 
 
 def has(*features: str) -> bool:
-    """Whether code is compiled for a processor with these features; no, if Numba was told which one to compile for."""
-    found = {} if numba.config.CPU_NAME or numba.config.CPU_FEATURES else binding.get_host_cpu_features()
-    return all(found.get(feature, False) for feature in features)
+    """Whether code is compiled for a processor with these features; no, if Numba was told to compile for another."""
+    config, host = numba.config, binding.get_host_cpu_features()
+    other = config.CPU_NAME not in (None, binding.get_host_cpu_name()) or config.CPU_FEATURES is not None
+    return not other and bool(config.ENABLE_AVX) and all(host.get(feature, False) for feature in features)
 
 
 #: Bytes of a vector, and vectors side by side in a tile of four rows: what the processor has registers for.
