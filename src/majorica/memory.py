@@ -156,7 +156,8 @@ def _parts(source: Source | Stream, options: Options, n_jobs: int, *, on_disk: b
         size = n * k * entry if touch else -(-n // options.batch_size) * k * k * 8
         if not (touch and on_disk):
             parts["memory of the incremental solver"] = size
-        # Samples, whitened samples and pairs are shared; a thread has copies of what it picks, a part's samples, tiles.
+        # Samples, whitened samples and pairs are shared; a thread has copies of what it picks, the samples of a part
+        # (at most 512), and tiles.
         own = min(options.batch_size, 512) * (f + 4 * k + 16) * 8 + 2 * (k + 16) ** 2 * 8 + 2**17
         parts["mini-batch"] = options.batch_size * (f * item + (3 + 4 * n_jobs) * k * 8) + n_jobs * own
     return parts

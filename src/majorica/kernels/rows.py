@@ -114,7 +114,7 @@ def apply_symmetric(A, at, k, v, first, out, to):
 
 @intrinsic
 def combine(typingctx, out, to, alpha, x, at, beta, y, first, k):
-    """``out[to + j] = alpha x[at + j] + beta y[first + j]`` for k numbers."""
+    """``out[to + j] = alpha x[at + j] + beta y[first + j]`` for k numbers; `x` and `y` may be of float32."""
 
     def generate(context, builder, signature, arguments):
         out_, to_, alpha_, x_, at_, beta_, y_, first_, k_ = arguments
@@ -131,7 +131,7 @@ def combine(typingctx, out, to, alpha, x, at, beta, y, first, k):
         rows.each(k_, [], put)
         return context.get_dummy_value()
 
-    if not (is_flat(out, x, y) and out.dtype == x.dtype == y.dtype == types.float64):
+    if not (is_flat(out, x, y) and out.dtype == types.float64):
         return None
     place, number = types.intp, types.float64
     return types.void(out, place, number, x, place, number, y, place, place), generate

@@ -11,11 +11,11 @@ from numba import types
 from numba.extending import intrinsic
 
 from majorica.kernels.machine import is_flat, multiply
-from majorica.kernels.rows import Rows
+from majorica.kernels.rows import combine
 from majorica.kernels.tiles import Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "7af4f079b9417f29"
+INLINED_DIGEST = "e4d1c836c7d89bb8"
 #: Rows of the sums that one product changes, from the first one's diagonal on.
 STRIP = 32
 
@@ -45,28 +45,6 @@ def _copy_twice(typingctx, source, at, factor, out, to, beyond, k):
     return types.void(source, place, source.dtype, out, place, place, place), generate
 
 
-@intrinsic
-def _add_row(typingctx, source, at, out, to, k):
-    """``out[to + j] += source[at + j]`` for k numbers; `out` is of float64."""
-
-    def generate(context, builder, signature, arguments):
-        source_, at_, out_, to_, k_ = arguments
-        rows = Rows(context, builder)
-        start, target = rows.point(source, source_, at_), rows.point(out, out_, to_)
-
-        def add(index, mask, _):
-            values, sums = (rows.read(builder.gep(row, [index]), mask) for row in (start, target))
-            rows.write(builder.fadd(sums, values), builder.gep(target, [index]), mask)
-            return []
-
-        rows.each(k_, [], add)
-        return context.get_dummy_value()
-
-    if not (is_flat(source, out) and out.dtype == types.float64):
-        return None
-    return types.void(source, types.intp, out, types.intp, types.intp), generate
-
-
 @nb.njit(nogil=True, cache=True)
 def add_strips(gemm, numbers, start, chosen, weights, m, k, sums, at, samples, product):
     """``add_outer`` for many components; what lies left of squares of STRIP rows on the diagonal stays as it was.
@@ -80,7 +58,7 @@ def add_strips(gemm, numbers, start, chosen, weights, m, k, sums, at, samples, p
         rows, columns, to = min(STRIP, k - row), k - row, at + row * (k + 1)
         if not multiply(gemm, samples, m * k + row, row, k, m, rows, columns, sums, to, k, product):
             for i in range(rows):
-                _add_row(product, i * columns, sums, to + i * k, columns)
+                combine(sums, to + i * k, 1.0, sums, to + i * k, 1.0, product, i * columns, columns)
         for i in range(rows):
             for j in range(i):
                 sums[to + i * k + j] = sums[to + j * k + i]
