@@ -31,6 +31,7 @@ INLINED = {
     ],
     "kernels/gaps.py": ["kernels/elementwise.py", "kernels/machine.py", "kernels/scratch.py", "kernels/tiles.py"],
     "kernels/moves.py": ["kernels/elementwise.py", "kernels/rounding.py", "kernels/rows.py"],
+    "kernels/few.py": ["kernels/machine.py", "kernels/moves.py", "kernels/rows.py"],
     "kernels/ranks.py": ["kernels/machine.py", "kernels/tiles.py", "kernels/views.py"],
     "kernels/buckets.py": ["kernels/machine.py", "kernels/tiles.py"],
     "kernels/choose.py": [
@@ -44,6 +45,8 @@ INLINED = {
         "kernels/views.py",
         "kernels/sweep.py",
         "kernels/choose.py",
+        "kernels/few.py",
+        "kernels/machine.py",
         "kernels/moves.py",
         "kernels/team.py",
         "kernels/outer.py",

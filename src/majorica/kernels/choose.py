@@ -17,7 +17,7 @@ from majorica.kernels.rounding import decode, hide_settled
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "9752b03b977719de"
+INLINED_DIGEST = "3d649b1ca1b762c9"
 #: Operations below which BLAS has quicker products of small matrices.
 SMALL = 1_000_000
 
@@ -46,6 +46,22 @@ def _gaps_by_rows(y, old, codes, shapes, params, width, gap, work, before):
 
 
 @nb.njit(nogil=True, cache=True)
+def whiten_samples(X, mean, KT, work, white):
+    """Fill `white` (b, k) from raw samples `X` (b, f); `mean` and `work` are those of :func:`choose_samples`."""
+    b, f = X.shape
+    X, work, white = borrow(X).reshape(b * f), borrow(work), borrow(white)
+    tile = tile_of(b, f, white.shape[1])
+    for start in range(0, b, tile):
+        m = min(tile, b - start)
+        raw, centred = X[start * f : (start + m) * f], work[: m * f]
+        for first in range(0, m * f, mean.size):
+            source, target = raw[first : first + mean.size], centred[first : first + mean.size]
+            for j in range(source.size):
+                target[j] = source[j] - mean[j]
+        np.dot(centred.reshape(m, f), KT, white[start : start + m])
+
+
+@nb.njit(nogil=True, cache=True)
 def choose_samples(
     X, known, mean, KT, WT, codes, shapes, flat, shared, params, keys, touch, packed, levels, limits, q, ranks, work,
     before, lows, white, y, ends, rows,
@@ -61,28 +77,20 @@ def choose_samples(
     """
     b, f = X.shape
     k, p = WT.shape
-    X, touch, work, white, y = (
-        borrow(X).reshape(b * f), borrow(touch).reshape(touch.size), borrow(work), borrow(white), borrow(y),
-    )  # fmt: skip
+    if not known:
+        whiten_samples(X, mean, KT, work, white)
+    touch, work, white, y = borrow(touch).reshape(touch.size), borrow(work), borrow(white), borrow(y)
     packed, before, limits, ranks = borrow(packed), borrow(before), borrow(limits), borrow(ranks)
     numbers, width, params = y.reshape(b * p), params.shape[1], borrow(params).reshape(params.size)
     tile = tile_of(b, f, k)
     names = name_bits(p)
     for start in range(0, b, tile):
         m, at = min(tile, b - start), start * p
-        gap, centred = work[: m * p], work[m * p : m * (p + f)]
-        raw, touching, begin = X[start * f : (start + m) * f], touch, at
+        gap, touching, begin = work[: m * p], touch, at
         if packed.size:
             touching, begin = before, 0
             decode(packed[start : start + m], flat, levels, touching)
-        for first in range(0, 0 if known else m * f, mean.size):
-            source, target = raw[first : first + mean.size], centred[first : first + mean.size]
-            for j in range(source.size):
-                target[j] = source[j] - mean[j]
-        z = white[start : start + m]
-        if not known:
-            np.dot(centred.reshape(m, f), KT, z)
-        np.dot(z, WT, y[start : start + m])
+        np.dot(white[start : start + m], WT, y[start : start + m])
         if keys.size:
             for t in range(m):
                 for i in range(p):
@@ -91,7 +99,7 @@ def choose_samples(
             gap_block(numbers, at, touching, begin, m * p, shared, params, width, gap)
         else:
             own = touching[begin : begin + m * p].reshape(m, p)
-            rest = work[m * (f + p) :], before[m * p :]
+            rest = work[m * p :], before[m * p :]
             _gaps_by_rows(y[start : start + m], own, codes, shapes, params, width, gap.reshape(m, p), *rest)
         for first in range(0, m * p if packed.size and not keys.size else 0, width):
             stop = min(first + width, m * p)

@@ -3,7 +3,8 @@
 Parts of a mini-batch choose their pairs (:mod:`majorica.kernels.choose`), and
 move their majorizers (:mod:`majorica.kernels.moves`); then the moments of one
 component after the other change, and the rows move in order. Threads take parts and
-components as they come; which thread did what changes no bit. Twin: the gaps,
+components as they come; which thread did what changes no bit. With few
+components a part is one piece of work (:mod:`majorica.kernels.few`). Twin: the gaps,
 select_largest, update_moments and sweep of :mod:`majorica.kernels.reference`.
 The memory is `touch`, float32, or `packed`, codes of one byte
 (:class:`majorica.kernels.codes.CodeTable`); the other is empty.
@@ -15,21 +16,23 @@ import numba as nb
 import numpy as np
 
 from majorica.kernels.buckets import BEHIND
-from majorica.kernels.choose import choose_samples
+from majorica.kernels.choose import choose_samples, whiten_samples
+from majorica.kernels.few import BLOCK, LEAST, MOST, PARAMS, SUMS, add_few, few_params, move_few
 from majorica.kernels.gaps import block_length, repeat_shapes
+from majorica.kernels.machine import fetch_at
 from majorica.kernels.moves import append_pairs, move_pairs
 from majorica.kernels.outer import OUTER, add_outer, add_samples, make_readable, product_size
 from majorica.kernels.ranks import name_bits
 from majorica.kernels.rounding import repeat_cells
 from majorica.kernels.rows import LANES
-from majorica.kernels.scratch import aligned, begin_with_line
+from majorica.kernels.scratch import LINE, aligned, begin_with_line
 from majorica.kernels.strips import STRIP, add_strips
 from majorica.kernels.sweep import catch_up, make_work, sweep_row
 from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look, post
 from majorica.kernels.views import address, borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "821b9dd8e7112a7c"
+INLINED_DIGEST = "1a3728020956082e"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over, or a thread failed. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
@@ -64,6 +67,7 @@ def make_rooms(
         np.empty(0 if p <= OUTER else 2 * longest * p, dtype),
         np.empty(product_size(p, dtype.itemsize) if p <= OUTER else STRIP * p, dtype),
         begin_with_line(make_work(p)),
+        aligned(p * (2 * BLOCK + PARAMS) if p <= MOST else 0, np.dtype(np.float64)),
     )
 
 
@@ -158,7 +162,7 @@ def _coming(i, p, s, X, starts, stops, touch, packed, white, origins, known):
 def run_minibatches(
     first, team, gemm, X, starts, stops, mean, K, W, inverse, log_det, codes, shapes, flat, covariance_inverse, keys,
     scale, touch, packed, levels, edges, cells, moments, tilts, offsets, iterations, log_normaliser, sweeps,
-    refresh_every, q, rooms, now, white, origins, known, begins, chosen, changes, falls, losses,
+    refresh_every, q, rooms, now, white, origins, known, begins, chosen, changes, falls, sums, losses,
 ):  # fmt: skip
     """Several mini-batches in a row, ``X[starts[s]:stops[s]]`` each; fills `losses` with the surrogate after each.
 
@@ -170,7 +174,8 @@ def run_minibatches(
     lies in `white` from row ``origins[s]`` on, and is there already if
     ``known[s]``. `chosen` and `changes` take its pairs, q times as many as
     samples, `begins` (parts, p + 1) where each component's begin, which
-    is known of the first ones, and `falls` (parts, p) their offsets.
+    is known of the first ones, and `falls` (parts, p) their offsets. With few
+    components there are `sums` (parts, p, SUMS) instead of pairs.
     """
     X, keys, touch, packed, moments, tilts, shapes = (
         borrow(X), borrow(keys), borrow(touch), borrow(packed), borrow(moments), borrow(tilts), borrow(shapes),
@@ -188,9 +193,9 @@ def run_minibatches(
     params, limits, sources, ends, rows, numbers = (
         borrow(rooms[5]), borrow(rooms[6]), borrow(rooms[7]), borrow(rooms[8]), borrow(rooms[9]), borrow(rooms[10]),
     )  # fmt: skip
-    named, own, leans, weights, samples, product, work = (
+    named, own, leans, weights, samples, product, work, side = (
         borrow(rooms[11]), borrow(rooms[12]), borrow(rooms[13]), borrow(rooms[14]), borrow(rooms[15]),
-        borrow(rooms[16]), borrow(rooms[17]),
+        borrow(rooms[16]), borrow(rooms[17]), borrow(rooms[18]),
     )  # fmt: skip
     p, k = W.shape
     f, parts, length = X.shape[1], begins.shape[0], ranks.size // q
@@ -205,6 +210,11 @@ def run_minibatches(
     all_sources = sources.reshape(sources.size)
     shared = repeat_shapes(codes, shapes, params)
     repeat_cells(cells, flat, limits)
+    few = LEAST <= p <= MOST and shared >= 0 and packed.size == 0 and keys.size == 0
+    params_of = side[2 * p * BLOCK :]
+    if few:
+        few_params(codes, shapes, flat, params_of)
+    all_falls, all_sums = falls.reshape(falls.size), borrow(sums).reshape(sums.size)
     s, row, idle, late, total = -1, p, 0, 0, 0.0
     while True:
         if first and row == p:  # the next mini-batch
@@ -223,20 +233,29 @@ def run_minibatches(
             start, stop = starts[task // parts], stops[task // parts]
             size = -(-(stop - start) // parts)
             low, high = min(start + part * size, stop), min(start + (part + 1) * size, stop)
-            for i in range(p):
-                ends[i] = i * room
-            if high > low:
-                y, first_row = sources[: high - low], origins[task // parts] + low - start
-                choose_samples(
-                    X[low:high], known[task // parts], means, K, now, codes, shapes, flat, shared, params,
-                    keys[:, low - start : high - start], touch[low:high], packed[low:high], levels, limits, q, ranks,
-                    scratch, before, lows, white[first_row : first_row + high - low], y, ends, rows,
+            first_row = origins[task // parts] + low - start
+            there = white[first_row : first_row + high - low]
+            if few:
+                if high > low and not known[task // parts]:
+                    whiten_samples(X[low:high], means, K, scratch, there)
+                move_few(
+                    all_white, first_row * k, high - low, p, shared, all_W, params_of, flat, q, all_touch,
+                    low * p, side, all_falls, part * p, all_sums, part * p * SUMS,
                 )  # fmt: skip
-            _move_part(
-                part, p, room, low - start, ends, rows, all_sources, codes, shapes, flat,
-                all_touch[low * touch.shape[1] :], all_packed[low * packed.shape[1] :], levels, edges, numbers, named,
-                begins, chosen, changes, falls,
-            )  # fmt: skip
+            else:
+                for i in range(p):
+                    ends[i] = i * room
+                if high > low:
+                    choose_samples(
+                        X[low:high], known[task // parts], means, K, now, codes, shapes, flat, shared, params,
+                        keys[:, low - start : high - start], touch[low:high], packed[low:high], levels, limits, q,
+                        ranks, scratch, before, lows, there, sources[: high - low], ends, rows,
+                    )  # fmt: skip
+                _move_part(
+                    part, p, room, low - start, ends, rows, all_sources, codes, shapes, flat,
+                    all_touch[low * touch.shape[1] :], all_packed[low * packed.shape[1] :], levels, edges, numbers,
+                    named, begins, chosen, changes, falls,
+                )  # fmt: skip
             if add_one(team, PARTS_DONE) + 1 == (task // parts + 1) * parts:
                 post(team, COMPONENTS, (task // parts + 1) * p)
             continue
@@ -262,10 +281,15 @@ def run_minibatches(
         if task >= 0:
             idle, i = 0, task % p
             ahead, until = _coming(i, p, task // p + 1, X, starts, stops, touch, packed, white, origins, known)
-            _add_component(
-                gemm, i, k, all_white, origins[task // p] * k, begins, chosen, changes, falls, flat[i], scale,
-                all_moments, all_tilts, offsets, own, leans, weights, samples, product, ahead, until,
-            )  # fmt: skip
+            if few:
+                for line in range(ahead, until, LINE):
+                    fetch_at(line)
+                add_few(i, p, flat[i], scale, falls, sums, all_moments, all_tilts, offsets)
+            else:
+                _add_component(
+                    gemm, i, k, all_white, origins[task // p] * k, begins, chosen, changes, falls, flat[i], scale,
+                    all_moments, all_tilts, offsets, own, leans, weights, samples, product, ahead, until,
+                )  # fmt: skip
             post(team, DONE + i, task // p + 1)
             continue
         if look(team, OVER) > 0:  # for the first thread: another one failed

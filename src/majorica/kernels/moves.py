@@ -21,7 +21,7 @@ from majorica.kernels.rounding import round_entries
 from majorica.kernels.rows import Rows
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "527396eef4d301e1"
+INLINED_DIGEST = "a6866b52efd5f06c"
 
 
 @intrinsic
@@ -54,15 +54,15 @@ def append_pairs(typingctx, chosen, changes, begin, count, scale, own, factors, 
 class Changes(Rows):
     """Writes the formulas of what a majorizer changes by, from touching at `old` to touching at `new`.
 
-    Each returns the weight's or tilt's change, the offset's, and whether the surrogate at `y` is lower then.
+    Each returns the weight's or tilt's change, the offset's, and what the surrogate at `y` changes by.
     """
 
     def apply(self, formula, old, new, y, params, mask):
         """Change, offset, where the surrogate falls, and `new` as a memory of float32 has it."""
         builder = self.builder
         short = builder.fptrunc(new, ir.VectorType(ir.FloatType(), self.lanes))
-        change, offset, lower = getattr(self, formula)(old, self.widened(short), y, *params)
-        lower = builder.and_(mask, lower)
+        change, offset, fall = getattr(self, formula)(old, self.widened(short), y, *params)
+        lower = builder.and_(mask, self.falls(fall))
         return builder.select(lower, change, self.constant(0)), offset, lower, short
 
     def falls(self, change):
@@ -78,8 +78,9 @@ class Changes(Rows):
         weight = builder.fdiv(builder.fmul(d, builder.fsub(outer0, outer1)), builder.fmul(outer0, outer1))
         offset = builder.fmul(inside1, builder.fsub(size1, inside1))
         offset = builder.fsub(offset, builder.fmul(inside0, builder.fsub(size0, inside0)))
-        lower = self.falls(self.fused(builder.fmul(weight, y), y, offset))
-        return builder.fmul(b, weight), builder.fmul(builder.fmul(self.constant(0.5), b), offset), lower
+        half = builder.fmul(self.constant(0.5), b)
+        fall = builder.fmul(half, self.fused(builder.fmul(weight, y), y, offset))
+        return builder.fmul(b, weight), builder.fmul(half, offset), fall
 
     def piece(self, size, slope, jumps):
         """Slope, intercept and level of the line of the score at `size`."""
@@ -102,8 +103,7 @@ class Changes(Rows):
         weight = builder.fadd(builder.fsub(slope1, slope0), builder.fdiv(turn, builder.fmul(outer0, outer1)))
         offset = builder.fsub(builder.fmul(intercept1, size1), builder.fmul(intercept0, size0))
         offset = self.fused(half, offset, builder.fsub(level1, level0))
-        fall = self.fused(builder.fmul(builder.fmul(half, weight), y), y, offset)
-        return weight, offset, self.falls(fall)
+        return weight, offset, self.fused(builder.fmul(builder.fmul(half, weight), y), y, offset)
 
     def flat(self, old, new, y, flat, slope, *jumps):
         """For such a score of a sub-Gaussian, under majorizers of weight `flat`: tilt and offset."""
@@ -119,8 +119,7 @@ class Changes(Rows):
         tilt = builder.fsub(leans[1], leans[0])
         offset = builder.fmul(self.constant(0.5), builder.fsub(bends[1], bends[0]))
         offset = builder.fadd(offset, builder.fsub(levels[1], levels[0]))
-        fall = builder.fsub(offset, builder.fmul(tilt, y))
-        return tilt, offset, self.falls(fall)
+        return tilt, offset, builder.fsub(offset, builder.fmul(tilt, y))
 
 
 def _change(formula, many):
@@ -219,7 +218,7 @@ def _change_any(numbers, y, stored, count, code, shape, flat, changes, first):
 
 
 @nb.njit(nogil=True, cache=True)
-def _jumps(shape):
+def jumps_of(shape):
     """The slope of a piecewise-linear score at 0 and what it jumps by at each knot."""
     return shape[0], shape[1] - shape[0], shape[2] - shape[1], shape[3] - shape[2], shape[4] - shape[3]
 
@@ -237,9 +236,9 @@ def change_row(numbers, y, stored, count, code, shape, flat, changes, first):
     if code == CLIPPED and shape[1] >= 0:
         return _change_clipped(numbers, y, stored, count, (shape[1], shape[2]), changes, first)
     if code == PIECEWISE and flat > 0:
-        return _change_flat(numbers, y, stored, count, (flat, *_jumps(shape)), changes, first)
+        return _change_flat(numbers, y, stored, count, (flat, *jumps_of(shape)), changes, first)
     if code == PIECEWISE:
-        return _change_piecewise(numbers, y, stored, count, _jumps(shape), changes, first)
+        return _change_piecewise(numbers, y, stored, count, jumps_of(shape), changes, first)
     return _change_any(numbers, y, stored, count, code, shape, flat, changes, first)
 
 
@@ -291,6 +290,6 @@ def move_pairs(
         params = (k1, shapes[i, 2])
         return _move_clipped(chosen, begin, count, i, p, Y, memory, params, first, own, changes, to)
     if flat > 0:
-        jumps = (flat, *_jumps(shapes[i]))
+        jumps = (flat, *jumps_of(shapes[i]))
         return _move_flat(chosen, begin, count, i, p, Y, memory, jumps, first, own, changes, to)
-    return _move_piecewise(chosen, begin, count, i, p, Y, memory, _jumps(shapes[i]), first, own, changes, to)
+    return _move_piecewise(chosen, begin, count, i, p, Y, memory, jumps_of(shapes[i]), first, own, changes, to)

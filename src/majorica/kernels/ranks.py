@@ -17,7 +17,7 @@ from majorica.kernels.tiles import VECTOR, Tile
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "084fcbb5bac0aba5"
+INLINED_DIGEST = "dabba191e8be0f7d"
 #: Largest q for which this is done in registers.
 FEW_RANKS = 3
 

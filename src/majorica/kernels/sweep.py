@@ -15,7 +15,7 @@ import majorica.kernels.notice  # noqa: F401  (says so when it compiles)
 from majorica.kernels.rows import add_rows, apply_symmetric, combine, dot, padded
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "138e2ff4b1877e74"
+INLINED_DIGEST = "4cba7c30e5a3a155"
 #: Components below which the inverse is never late.
 SHORT = 9
 #: Rows by which the inverse may be late.

@@ -72,15 +72,16 @@ class Tile:
         at = self.builder.bitcast(pointer, vector.type.as_pointer())
         self.builder.store(vector, at, align=self.bytes_of(vector.type))
 
-    def first(self, count):
-        """The mask of a vector's first `count` numbers."""
-        places = ir.Constant(ir.VectorType(ir.IntType(64), self.lanes), list(range(self.lanes)))
+    def first(self, count, many=None):
+        """The mask of the first `count` of a vector's numbers, or of so `many`."""
+        many = many or self.lanes
+        places = ir.Constant(ir.VectorType(ir.IntType(64), many), list(range(many)))
         return self.builder.icmp_signed("<", places, repeat(self.builder, count, places.type))
 
     def load_first(self, pointer, mask):
-        """The vector of numbers of the pointer's own kind that begins there, with zeros outside the mask."""
-        kind = ir.VectorType(pointer.type.pointee, self.lanes)
-        shape = ir.FunctionType(kind, [kind.as_pointer(), ir.IntType(32), self.mask, kind])
+        """As many numbers of the pointer's own kind as the mask has, from there on, with zeros outside it."""
+        kind = ir.VectorType(pointer.type.pointee, mask.type.count)
+        shape = ir.FunctionType(kind, [kind.as_pointer(), ir.IntType(32), mask.type, kind])
         load = self.builder.module.declare_intrinsic(f"llvm.masked.load.{_name(kind)}.p0", (), shape)
         at, align = self.builder.bitcast(pointer, kind.as_pointer()), self.bytes_of(kind)
         return self.builder.call(load, [at, ir.Constant(ir.IntType(32), align), mask, ir.Constant(kind, None)])
@@ -88,7 +89,7 @@ class Tile:
     def store_first(self, vector, pointer, mask):
         """Write what the mask keeps of a vector, of any kind of numbers, there."""
         kind = vector.type
-        shape = ir.FunctionType(ir.VoidType(), [kind, kind.as_pointer(), ir.IntType(32), self.mask])
+        shape = ir.FunctionType(ir.VoidType(), [kind, kind.as_pointer(), ir.IntType(32), mask.type])
         store = self.builder.module.declare_intrinsic(f"llvm.masked.store.{_name(kind)}.p0", (), shape)
         at, align = self.builder.bitcast(pointer, kind.as_pointer()), self.bytes_of(kind)
         self.builder.call(store, [vector, at, ir.Constant(ir.IntType(32), align), mask])

@@ -28,6 +28,10 @@ Selection = Literal["greedy", "random"]
 MOST_WHITE = 2**28
 
 
+#: Products in a call of compiled mini-batches, some milliseconds, unless a callback wants each step.
+CALL = 20_000_000
+
+
 def default_batch_size(n: int, p: int) -> int:
     """Samples in a mini-batch: 1000, and with many components 50 each, but at least 10 mini-batches a pass.
 
@@ -122,7 +126,7 @@ class Incremental:
     def step(self, problem: Problem, state: IncrementalState) -> None:
         """One mini-batch: majorization for its samples, then minimisation over every row.
 
-        Makes up to ``state.burst`` of them in one go where the samples lie in
+        Makes several in one go (:meth:`_burst`) where the samples lie in
         memory, and notes the surrogate after each in ``state.skipped``. In
         ledger form a step is one round, see :mod:`majorica.solvers.rounds`.
         """
@@ -130,29 +134,36 @@ class Incremental:
         if state.position == 0:
             state.order = state.rng.permutation(-(-problem.n // self.batch_size))
             state.pass_start = state.loss
+        numbers = state.order[state.position : state.position + self._burst(problem, state)]
         if self.store is not None:
-            numbers = state.order[state.position : state.position + state.burst].tolist()
-            self.store.before_change((i * self.batch_size, min((i + 1) * self.batch_size, problem.n)) for i in numbers)
+            ends = np.minimum((numbers + 1) * self.batch_size, problem.n)
+            self.store.before_change(zip((numbers * self.batch_size).tolist(), ends.tolist(), strict=True))
         if state.ledger is not None:
             messages = getattr(problem.engine, "asynchronous", False)
             losses = (run_message if messages else run_round)(self, problem, state)
         elif problem.kernels(state.densities).__name__.endswith("compiled"):
-            losses = run_compiled(self, problem, state)
+            losses = run_compiled(self, problem, state, numbers)
         else:
             losses = np.array([self._step_plain(problem, state)])
         state.gradient = np.nan
-        for loss in losses:
-            number = int(state.order[state.position])
-            state.position += 1
-            state.passes += (min((number + 1) * self.batch_size, problem.n) - number * self.batch_size) / problem.n
-            state.loss = float(loss)
-            state.skipped.append((state.passes, state.loss))
-        del state.skipped[-(1 if state.ledger is None else len(losses)) :]
+        numbers = state.order[state.position : state.position + len(losses)]
+        lengths = np.minimum((numbers + 1) * self.batch_size, problem.n) - numbers * self.batch_size
+        passes = np.add.accumulate(np.concatenate([[state.passes], lengths / problem.n]))[1:]
+        state.position += len(losses)
+        state.passes, state.loss = float(passes[-1]), float(losses[-1])
+        if state.ledger is None:
+            state.skipped += zip(passes[:-1].tolist(), losses[:-1].tolist(), strict=True)
         if state.position == len(state.order):
             state.position = 0
             state.passes = float(round(state.passes))
             if not self._adapt(problem, state):
                 self._check(problem, state)
+
+    def _burst(self, problem: Problem, state: IncrementalState) -> int:
+        """Mini-batches of the next call: with few components so many that beginning it does not count."""
+        if state.burst == 1:
+            return 1
+        return max(state.burst, CALL // (self.batch_size * problem.p**2))
 
     def _allocate(self, shape: tuple[int, int]) -> Memory:
         if self.store is not None:

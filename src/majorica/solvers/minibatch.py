@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 WORTH_SHARING = 2_000_000
 
 
-def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState) -> F64:
-    """Up to ``state.burst`` mini-batches of this pass; returns the surrogate after each."""
+def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState, numbers: npt.NDArray[np.intp]) -> F64:
+    """The mini-batches of these `numbers`, or the first if only one can be made at once; their surrogates."""
     from majorica.kernels import minibatch as kernels
+    from majorica.kernels.few import MOST, SUMS
     from majorica.kernels.machine import gemm_of
     from majorica.kernels.outer import make_readable
     from majorica.kernels.scratch import begin_with_line
@@ -35,7 +36,6 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
     assert state.surrogate is not None
     assert state.touch is not None
     surrogate, densities, p = state.surrogate, state.densities, problem.p
-    numbers = state.order[state.position : state.position + state.burst]
     array = problem.contiguous()
     if array is None or solver.selection == "random":
         numbers = numbers[:1]
@@ -97,6 +97,7 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState)
         np.empty(q * length * parts, np.uint32),
         np.empty(q * length * parts),
         np.empty((parts, p)),
+        np.empty((parts, p, SUMS if p <= MOST else 0)),
         losses,
     )
     team = np.zeros(kernels.DONE + p, np.int64)
