@@ -17,7 +17,7 @@ from majorica.kernels.rounding import decode, hide_settled
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "3d649b1ca1b762c9"
+INLINED_DIGEST = "fbe3aac00b54ddd8"
 #: Operations below which BLAS has quicker products of small matrices.
 SMALL = 1_000_000
 

@@ -19,7 +19,7 @@ from majorica.kernels.moves import Changes, jumps_of
 from majorica.kernels.rows import Rows
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "e9d79bd135efe995"
+INLINED_DIGEST = "b579c47e6d155981"
 #: Components from which and up to which this is quicker; with one there is nothing to choose.
 LEAST, MOST = 2, 4
 #: Samples whose changes stay in the first-level cache.
@@ -161,18 +161,18 @@ def _add(p, flat):
             tile = Rows(context, builder)
             start, target = tile.point(rows, rows_, tile.whole(0)), tile.point(sums, sums_, to_)
             changes = tile.beside(start, builder.add(i_, tile.whole(p)), BLOCK)
-            pairs = [(a, None) for a in range(p)] if flat else [(a, b) for a in range(p) for b in range(a, p)]
+            pairs = [(a, b) for a in range(p) for b in range(a, p)]
 
             def go(index, totals):
                 change = tile.load(builder.gep(changes, [index]))
                 z = [tile.load(tile.beside(builder.gep(start, [index]), a, BLOCK)) for a in range(p)]
                 if flat:
-                    return [tile.fused(change, z[a], total) for (a, _), total in zip(pairs, totals, strict=True)]
+                    return [tile.fused(change, vector, total) for vector, total in zip(z, totals, strict=True)]
                 scaled = [builder.fmul(change, vector) for vector in z]
                 return [tile.fused(scaled[a], z[b], total) for (a, b), total in zip(pairs, totals, strict=True)]
 
             none = tile.constant(0)
-            totals = tile.loop(tile.whole(0), m_, tile.lanes, [none] * len(pairs), go)
+            totals = tile.loop(tile.whole(0), m_, tile.lanes, [none] * (p if flat else len(pairs)), go)
             totals += [none] * (-len(totals) % tile.lanes)
             for first in range(0, len(totals), tile.lanes):
                 there = tile.beside(target, first)

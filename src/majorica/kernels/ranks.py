@@ -1,8 +1,9 @@
 """The q largest gaps of each sample, compiled: as many samples side by side as a vector has numbers.
 
-Their gaps are turned round in registers, or picked one by one where there are
-few, so that no vector is ever asked for its own largest number. Twin:
-select_largest of :mod:`majorica.kernels.reference`.
+Each place of a sample's vectors keeps its own largest; then two samples share a
+vector, half of the places each, then four, until each has one. Where there are
+few components they are picked one by one instead. Twin: select_largest of
+:mod:`majorica.kernels.reference`.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ def _rank(q, few):
     """An instruction for the `q` largest, of few components or of any number."""
 
     @intrinsic
-    def rank(typingctx, bits, sample, last, p, names, ranks):
+    def rank(typingctx, bits, sample, last, p, lows, names, ranks):
         """Keys of samples `sample` on, as many as a vector has numbers and none after `last`."""
 
         def generate(context, builder, signature, arguments):
-            bits_, sample_, last_, p_, names_, ranks_ = arguments
+            bits_, sample_, last_, p_, lows_, names_, ranks_ = arguments
             tile = Tile(context, builder, bits.dtype)
             start, target = tile.point(bits, bits_, tile.whole(0)), tile.point(ranks, ranks_, sample_)
             apart = builder.add(last_, tile.whole(1))
@@ -47,34 +48,49 @@ def _rank(q, few):
             none = repeat(builder, name, tile.kind)
             clear = builder.not_(none)
             stored = tile.first(builder.add(builder.sub(last_, sample_), tile.whole(1)))
+            lows_at = tile.point(lows, lows_, tile.whole(0))
 
-            def insert(gaps, place, best):
-                """The largest keys so far and these, which name the component at `place` from the end."""
-                key = builder.or_(builder.and_(gaps, clear), repeat(builder, place, tile.kind))
-                after = []
-                for held in best:
+            def insert(key, best, first=0):
+                """The largest keys so far and this one, which is no larger than those before the `first`."""
+                after = list(best[:first])
+                for held in best[first:]:
                     larger = builder.icmp_signed(">", held, key)
                     after.append(builder.select(larger, held, key))
                     key = builder.select(larger, key, held)
                 return after
 
-            def named(component):
-                return builder.sub(name, component if tile.item == 8 else builder.trunc(component, tile.number))
+            def named(gaps, places):
+                """Keys: gaps whose last bits name their components."""
+                return builder.or_(builder.and_(gaps, clear), places)
 
-            def turn(component, best):
-                """Components from there on, as many as a vector has numbers; those there are not are the smallest."""
-                own = tile.first(builder.sub(p_, component))
-                found = [tile.load_first(builder.gep(sample, [component]), own) for sample in samples]
-                low = named(component)
-                for j, row in enumerate(tile.transpose(found)):
-                    place = builder.sub(low, ir.Constant(tile.number, j))
-                    best = insert(row, builder.and_(place, name), best)  # of one there is not: any, with a gap of 0
+            def keep(sample):
+                """In each place the largest of a sample's keys there."""
+
+                def more(component, best):
+                    gaps, places = (tile.load(builder.gep(at, [component])) for at in (sample, lows_at))
+                    return insert(named(gaps, places), best)
+
+                def rest(component, best):  # what is not there is none: its gap is 0
+                    return insert(named(tile.load_first(builder.gep(sample, [component]), end), last_places), best)
+
+                best = tile.loop(tile.whole(0), whole, tile.lanes, [none] * q, more)
+                return tile.loop(whole, p_, tile.lanes, best, rest)
+
+            def share(i, far):
+                """The largest keys of every `far`-th sample from i on, in as many places of each vector."""
+                if far == tile.lanes:
+                    return keep(samples[i])
+                both = zip(share(i, 2 * far), share(i + far, 2 * far), strict=True)
+                pairs = [tile.trade(one, other, far) for one, other in both]
+                best = [one for one, _ in pairs]
+                for r, (_, key) in enumerate(pairs):
+                    best = insert(key, best, r)
                 return best
 
             def pick(component, best):
                 """One component."""
                 gaps = tile.read_scattered(builder.gep(start, [component]), places, stored)
-                return insert(gaps, named(component), best)
+                return insert(named(gaps, tile.load_repeated(builder.gep(lows_at, [component]))), best)
 
             if few:
                 kind = ir.VectorType(ir.IntType(64), tile.lanes)
@@ -84,15 +100,18 @@ def _rank(q, few):
             else:
                 rows = [tile.smaller(builder.add(sample_, tile.whole(t)), last_) for t in range(tile.lanes)]
                 samples = [tile.beside(start, row, p_) for row in rows]
-                best = tile.loop(tile.whole(0), p_, tile.lanes, [none] * q, turn)
+                whole = builder.and_(p_, tile.whole(-tile.lanes))
+                end = tile.first(builder.sub(p_, whole))
+                last_places = tile.load_first(builder.gep(lows_at, [whole]), end)
+                best = share(0, 1)
             for r, held in enumerate(best):
                 tile.store_first(held, tile.beside(target, apart, r), stored)
             return context.get_dummy_value()
 
-        if not (is_flat(bits, ranks) and bits.dtype == ranks.dtype):
+        if not (is_flat(bits, lows, ranks) and bits.dtype == lows.dtype == ranks.dtype):
             return None
         place = types.intp
-        return types.void(bits, *(place,) * 4, ranks), generate
+        return types.void(bits, *(place,) * 3, lows, place, ranks), generate
 
     return rank
 
@@ -130,12 +149,12 @@ def rank_samples(bits, m, p, lows, names, q, ranks):
     lanes = VECTOR // bits.itemsize
     for t in range(0, m, lanes):
         if q == 2 and 2 * p <= lanes:
-            _rank_two_of_few(bits, t, m - 1, p, names, ranks)
+            _rank_two_of_few(bits, t, m - 1, p, lows, names, ranks)
         elif q == 1 and 2 * p <= lanes:
-            _rank_one_of_few(bits, t, m - 1, p, names, ranks)
+            _rank_one_of_few(bits, t, m - 1, p, lows, names, ranks)
         elif q == 1:
-            _rank_one(bits, t, m - 1, p, names, ranks)
+            _rank_one(bits, t, m - 1, p, lows, names, ranks)
         elif q == 2:
-            _rank_two(bits, t, m - 1, p, names, ranks)
+            _rank_two(bits, t, m - 1, p, lows, names, ranks)
         else:
-            _rank_three(bits, t, m - 1, p, names, ranks)
+            _rank_three(bits, t, m - 1, p, lows, names, ranks)

@@ -138,6 +138,61 @@ def combine(typingctx, out, to, alpha, x, at, beta, y, first, k):
 
 
 @intrinsic
+def set_out(typingctx, work, z, Az, residual, direction, c, w, first, t, k):
+    """Conjugate gradient sets out from ``z = t w``: fills z, residual and direction, and turns ``A w`` into ``A z``.
+
+    All but ``w[first : first + k]`` are places in `work`, of k numbers each. Returns the residual's square.
+    """
+
+    def generate(context, builder, signature, arguments):
+        work_, z_, Az_, residual_, direction_, c_, w_, first_, t_, k_ = arguments
+        rows = Rows(context, builder)
+        places = [rows.point(work, work_, at) for at in (z_, Az_, residual_, direction_, c_)]
+        start, factor = rows.point(w, w_, first_), rows.repeated(t_)
+
+        def put(index, mask, totals):
+            z, product, residual, direction, c = (builder.gep(place, [index]) for place in places)
+            applied = builder.fmul(factor, rows.read(product, mask))
+            left = builder.fsub(rows.read(c, mask), applied)
+            rows.write(builder.fmul(factor, rows.read(builder.gep(start, [index]), mask)), z, mask)
+            rows.write(applied, product, mask)
+            rows.write(left, residual, mask)
+            rows.write(left, direction, mask)
+            return [rows.fused(left, left, totals[0])]
+
+        return rows.total(rows.each(k_, [rows.constant(0)], put)[0])
+
+    if not (is_flat(work, w) and work.dtype == w.dtype == types.float64):
+        return None
+    return types.float64(work, *(types.intp,) * 5, w, types.intp, types.float64, types.intp), generate
+
+
+@intrinsic
+def advance(typingctx, work, z, Az, residual, direction, Ad, step, k):
+    """A step of conjugate gradient along `direction`; all are places in `work`. Returns the residual's square."""
+
+    def generate(context, builder, signature, arguments):
+        work_, *places_, step_, k_ = arguments
+        rows = Rows(context, builder)
+        places, far = [rows.point(work, work_, at) for at in places_], rows.repeated(step_)
+
+        def put(index, mask, totals):
+            z, product, residual, direction, along = (builder.gep(place, [index]) for place in places)
+            applied = builder.fmul(far, rows.read(along, mask))
+            left = builder.fsub(rows.read(residual, mask), applied)
+            rows.write(rows.fused(far, rows.read(direction, mask), rows.read(z, mask)), z, mask)
+            rows.write(builder.fadd(rows.read(product, mask), applied), product, mask)
+            rows.write(left, residual, mask)
+            return [rows.fused(left, left, totals[0])]
+
+        return rows.total(rows.each(k_, [rows.constant(0)], put)[0])
+
+    if not (is_flat(work) and work.dtype == types.float64):
+        return None
+    return types.float64(work, *(types.intp,) * 5, types.float64, types.intp), generate
+
+
+@intrinsic
 def dot(typingctx, x, at, y, first, k):
     """The sum of ``x[at + j] y[first + j]`` over k numbers."""
 

@@ -12,10 +12,10 @@ import numba as nb
 import numpy as np
 
 import majorica.kernels.notice  # noqa: F401  (says so when it compiles)
-from majorica.kernels.rows import add_rows, apply_symmetric, combine, dot, padded
+from majorica.kernels.rows import add_rows, advance, apply_symmetric, combine, dot, padded, set_out
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "4cba7c30e5a3a155"
+INLINED_DIGEST = "3e308c3b76192b2c"
 #: Components below which the inverse is never late.
 SHORT = 9
 #: Rows by which the inverse may be late.
@@ -45,21 +45,13 @@ def improve(A, at, k, w, first, iterations, work):
     )  # fmt: skip
     apply_symmetric(A, at, k, w, first, work, Az)
     t = dot(work, c, w, first, k) / dot(w, first, work, Az, k)
-    combine(work, z, t, w, first, 0.0, w, first, k)
-    combine(work, residual, 1.0, work, c, -t, work, Az, k)
-    combine(work, direction, 1.0, work, c, -t, work, Az, k)
-    combine(work, Az, t, work, Az, 0.0, work, Az, k)
-    length = dot(work, residual, work, residual, k)
+    length = set_out(work, z, Az, residual, direction, c, w, first, t, k)
     for _ in range(iterations):
         apply_symmetric(A, at, k, work, direction, work, Ad)
         curvature = dot(work, direction, work, Ad, k)
         if not (curvature > 0 and length > 0):
             break
-        step = length / curvature
-        combine(work, z, 1.0, work, z, step, work, direction, k)
-        combine(work, Az, 1.0, work, Az, step, work, Ad, k)
-        combine(work, residual, 1.0, work, residual, -step, work, Ad, k)
-        previous, length = length, dot(work, residual, work, residual, k)
+        previous, length = length, advance(work, z, Az, residual, direction, Ad, length / curvature, k)
         combine(work, direction, 1.0, work, residual, length / previous, work, direction, k)
     scale = dot(work, z, work, Az, k)
     if scale > 0:
