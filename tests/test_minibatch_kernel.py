@@ -184,7 +184,7 @@ def test_log_det_follows_the_rows() -> None:
 
 def test_default_batch_size() -> None:
     assert default_batch_size(10**6, 10) == 1000
-    assert default_batch_size(10**6, 32) == 1600
-    assert default_batch_size(10**6, 100) == 5000
+    assert default_batch_size(10**6, 32) == 2048
+    assert default_batch_size(10**6, 100) == 6400
     assert default_batch_size(30_000, 100) == 3000
     assert default_batch_size(100, 100) == 1000

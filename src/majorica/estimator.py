@@ -60,7 +60,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         the density, at which ``loss_`` can be recomputed.
     batch_size : int or "auto", default="auto"
         Samples in a mini-batch (incremental, online). ``"auto"`` is 1000,
-        and for incremental 50 a component if that is more and leaves 10
+        and for incremental 64 a component if that is more and leaves 10
         mini-batches a pass. Online ones are 250 at first and grow to it.
     n_updates : int, None or "auto", default="auto"
         The paper's q: statistics updated a sample (incremental, online);

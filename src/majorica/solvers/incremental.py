@@ -33,12 +33,12 @@ CALL = 20_000_000
 
 
 def default_batch_size(n: int, p: int) -> int:
-    """Samples in a mini-batch: 1000, and with many components 50 each, but at least 10 mini-batches a pass.
+    """Samples in a mini-batch: 1000, and with many components 64 each, but at least 10 mini-batches a pass.
 
     The M-step costs p^3 a mini-batch, a sample p^2: wider ones bound its
     share, and a pass gains as much. From 25 to 100 each a loss is reached in about the same time.
     """
-    return max(1000, min(50 * p, n // 10))
+    return max(1000, min(64 * p, n // 10))
 
 
 class TouchStore(Protocol):
