@@ -69,6 +69,17 @@ def test_moments(name: str, shape: tuple[int, int, int], dtype: type) -> None:
             np.testing.assert_array_equal(part.tilts, whole.tilts)
 
 
+@over_dtypes
+@pytest.mark.parametrize(("b", "k"), [(1, 24), (700, 30), (513, 71), (40, 129)])
+def test_moments_of_many_components(b: int, k: int, dtype: type) -> None:
+    """By tiles in registers, several of them, and by BLAS beyond."""
+    X, mean, K, W = block((b, k + 1, k), dtype)
+    densities = densities_of("mixed", k)
+    got, wanted = (kernels.moments(X, mean, K, W, densities) for kernels in (compiled, reference))
+    for field in ("packed", "tilts", "offsets"):
+        assert_close(getattr(got, field), getattr(wanted, field), 10 * TOLERANCE[dtype], len(X))
+
+
 @over_densities
 @over_shapes
 @over_dtypes

@@ -22,7 +22,9 @@ INLINED = {
     "kernels/strips.py": ["kernels/machine.py", "kernels/rows.py", "kernels/tiles.py"],
     "kernels/products.py": ["kernels/machine.py", "kernels/scratch.py", "kernels/tiles.py"],
     "kernels/scores.py": ["kernels/elementwise.py", "kernels/machine.py", "kernels/tiles.py"],
+    "kernels/moments.py": ["kernels/centre.py", "kernels/elementwise.py", "kernels/outer.py"],
     "kernels/compiled.py": [
+        "kernels/centre.py",
         "kernels/elementwise.py",
         "kernels/views.py",
         "kernels/scores.py",

@@ -10,8 +10,9 @@ from majorica.densities import Huber
 from majorica.densities.piecewise import Piecewise
 from majorica.densities.table import Densities
 from majorica.engines import ThreadEngine
+from majorica.fitting import Options, make_online
 from majorica.problem import Problem, pass_block_length
-from majorica.solvers import Incremental, Online
+from majorica.solvers import Incremental
 from majorica.solvers.base import BURST
 from majorica.solvers.incremental import default_batch_size
 from majorica.sources.array import ArraySource
@@ -77,6 +78,6 @@ def _online(problem: Problem, chosen: Densities, W: np.ndarray) -> Callable[[], 
     Z = problem.read(((0, problem.n),))
     weights = np.array([float(density.weight(np.ones(1))[0]) for density in chosen])
     sums = Moments(1, pack_symmetric(weights[:, None, None] * np.eye(p)), np.zeros((p, p)), np.zeros(p))
-    solver = Online()
+    solver = make_online(Options(n_updates=None))
     state = solver.init(W, chosen, Surrogate.from_moments(sums, np.eye(p)), 10_000, np.random.default_rng(0))
     return lambda: solver.update(state, Z)

@@ -11,9 +11,13 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from majorica.densities.base import Density
 from majorica.densities.table import Densities
-from majorica.kernels.elementwise import majorizer, majorizer_rows
+from majorica.kernels.centre import centre, repeated, tile_length
+from majorica.kernels.centre import whiten as whiten
+from majorica.kernels.elementwise import majorizer
+from majorica.kernels.moments import blend as blend
+from majorica.kernels.moments import moments as moments
+from majorica.kernels.moments import row_moments as row_moments
 from majorica.kernels.products import (
     FEW,
     correlate,
@@ -29,39 +33,13 @@ from majorica.kernels.scores import statistics_row
 from majorica.kernels.scratch import workspace
 from majorica.kernels.sweep import COLUMN, NEW_ROW, improve, make_work, sweep_rows
 from majorica.kernels.views import borrow
-from majorica.statistics import F64, Moments, Statistics, pack_symmetric
+from majorica.statistics import F64, Statistics
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "8eeed5382264a575"
+INLINED_DIGEST = "55f99a22bcefda66"
 Array = npt.NDArray[np.floating]
 #: Bytes of a component's samples in a tile, with products in registers: two tiles' rows stay in the first-level cache.
 ROW = 4096
-
-
-def tile_length(p: int) -> int:
-    """Samples a tile: few enough to stay in the cache, but no fewer than BLAS needs for long products."""
-    return int(min(1024, max(512, (32768 // max(p, 1)) // 64 * 64)))
-
-
-@nb.njit(nogil=True, cache=True)
-def _repeated(mean):
-    """`mean` so many times over that a loop along it is worth vectorising."""
-    f = mean.size
-    out = np.empty(max(1, 1024 // f) * f, mean.dtype)
-    for k in range(out.size):
-        out[k] = mean[k % f]
-    return out
-
-
-@nb.njit(nogil=True, cache=True)
-def _centre(X, start, stop, means, out):
-    """Samples `start` to `stop` less their mean, as one long row; `means` is that of :func:`_repeated`."""
-    f = X.shape[1]
-    given, result = X.reshape(X.size)[start * f : stop * f], out.reshape(out.size)
-    for begin in range(0, given.size, means.size):
-        source, target = given[begin : begin + means.size], result[begin : begin + means.size]
-        for k in range(source.size):
-            target[k] = source[k] - means[k]
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
@@ -99,26 +77,6 @@ def scatter(X: Array) -> tuple[F64, F64]:
 
 
 @nb.njit(nogil=True, cache=True)
-def _whiten(X, mean, KT, tile, Z):
-    f, k = KT.shape
-    centred, white, means = np.empty((tile, f)), np.empty((tile, k)), _repeated(mean)
-    for start in range(0, X.shape[0], tile):
-        m = min(tile, X.shape[0] - start)
-        _centre(X, start, start + m, means, centred)
-        np.dot(centred[:m], KT, white[:m])
-        for t in range(m):  # assigned at once it takes three seconds more to compile
-            for j in range(white.shape[1]):
-                Z[start + t, j] = white[t, j]
-
-
-def whiten(X: Array, mean: F64, K: F64) -> npt.NDArray[np.float32]:
-    """White samples ``(X - mean) K^T``, computed in float64, kept in float32."""
-    Z = np.empty((len(X), len(K)), np.float32)
-    _whiten(X, mean, np.ascontiguousarray(K.T), tile_length(max(K.shape)), Z)
-    return Z
-
-
-@nb.njit(nogil=True, cache=True)
 def _add_rows(Y, score, m, codes, shapes, loss, curvature, power, diagonal, ramps, reaches):
     """Fill the first `m` of each row of `score`, and add up what a pass wants to know of each component."""
     Y, score, shapes, ramps, reaches = borrow(Y), borrow(score), borrow(shapes), borrow(ramps), borrow(reaches)
@@ -135,13 +93,13 @@ def _add_rows(Y, score, m, codes, shapes, loss, curvature, power, diagonal, ramp
 def _statistics(X, mean, B, codes, shapes, tile, work, loss, gradient, curvature, power, diagonal, ramps, reaches):
     b, f = X.shape
     p = B.shape[0]
-    means, product = _repeated(mean), np.empty((p, p), X.dtype)
+    means, product = repeated(mean), np.empty((p, p), X.dtype)
     for start in range(0, b, tile):
         m = min(tile, b - start)
         centred = work[: m * f].reshape(m, f)
         Y = work[m * f : m * (f + p)].reshape(p, m)
         score = work[m * (f + p) : m * (f + 2 * p)].reshape(p, m)
-        _centre(X, start, start + m, means, centred)
+        centre(X, start, start + m, means, centred)
         np.dot(B, centred.T, Y)
         _add_rows(Y, score, m, codes, shapes, loss, curvature, power, diagonal, ramps, reaches)
         np.dot(score, Y.T, product)
@@ -199,117 +157,6 @@ def statistics(X: Array, mean: F64, B: F64, densities: Densities) -> Statistics:
     work = workspace((len(means) + 2 * len(matrix)) * whole_stride(min(tile, len(X)), item), X.dtype)
     _statistics_of_few(X, means, matrix, *formulas, tile, work, *sums)
     return total
-
-
-@nb.njit(nogil=True, cache=True)
-def _moments(X, mean, K, W, points, codes, shapes, tile, packed, tilt_sums, offsets):
-    b, f = X.shape
-    k = K.shape[0]
-    for start in range(0, b, tile):
-        m = min(tile, b - start)
-        centred = np.empty((m, f), X.dtype)
-        _centre(X, start, start + m, _repeated(mean), centred)
-        Z = np.dot(K, centred.T)
-        Y = np.dot(W, Z)
-        if points.size:
-            for i in range(Y.shape[0]):
-                for t in range(m):
-                    Y[i, t] = points[start + t, i]
-        weights = np.empty_like(Y)
-        tilts = np.empty_like(Y)
-        majorizer_rows(Y, codes, shapes, weights, tilts, offsets)
-        tilt_sums += np.dot(tilts, Z.T)
-        column = 0
-        for a in range(
-            k if packed.size else 0
-        ):  # half the work: entries (a, b) with b >= a, for all components at once
-            products = np.empty((k - a, m), X.dtype)
-            for c in range(a, k):
-                for t in range(m):
-                    products[c - a, t] = Z[a, t] * Z[c, t]
-            sums = np.dot(weights, products.T)
-            for i in range(sums.shape[0]):  # an assignment to a slice takes seconds to compile
-                for c in range(k - a):
-                    packed[i, column + c] += sums[i, c]
-            column += k - a
-
-
-def moments(
-    X: Array, mean: F64, K: F64, W: F64, densities: Densities, points: F64 | None = None, *, squares: bool = True
-) -> Moments:
-    """The surrogate's statistics of one block at the current `W`, or touching at `points`; p^3 operations a sample.
-
-    Without `squares` the second moments are left out, and p^2 operations are enough.
-    """
-    p, k = W.shape
-    total = Moments(len(X), np.zeros((p, k * (k + 1) // 2 if squares else 0)), np.zeros((p, k)), np.zeros(p))
-    _moments(
-        X,
-        mean.astype(X.dtype),
-        np.ascontiguousarray(K, X.dtype),
-        np.ascontiguousarray(W, X.dtype),
-        np.empty((0, 0)) if points is None else np.ascontiguousarray(points, np.float64),
-        densities.codes,
-        densities.shapes,
-        tile_length(max(K.shape)),
-        total.packed,
-        total.tilts,
-        total.offsets,
-    )
-    return total
-
-
-@nb.njit(nogil=True, cache=True)
-def _blend(moments_, packed, keep, share):
-    p, k, _ = moments_.shape
-    for i in range(p):
-        column, old, new = 0, keep[i], share[i]
-        for a in range(k):
-            for c in range(a, k):
-                value = old * moments_[i, a, c] + new * packed[i, column]
-                moments_[i, a, c] = value
-                moments_[i, c, a] = value
-                column += 1
-
-
-def blend(moments_: F64, packed: F64, keep: F64, share: F64) -> None:
-    """``A^i <- keep_i A^i + share_i S^i`` in place, with the sums S packed; Eq. (updateastream)."""
-    _blend(moments_, packed, keep, share)
-
-
-def row_moments(X: Array, mean: F64, K: F64, w: F64, density: Density) -> Moments:
-    """The surrogate's statistics of one block for one row `w` only; p^2 memory."""
-    k = len(K)
-    A, tilt, offset = np.zeros((k, k)), np.zeros(k), np.zeros(1)
-    _row_moments(
-        X,
-        mean.astype(X.dtype),
-        np.ascontiguousarray(K, X.dtype),
-        w.astype(X.dtype),
-        Densities([density]).codes,
-        Densities([density]).shapes,
-        tile_length(max(K.shape)),
-        A,
-        tilt,
-        offset,
-    )
-    return Moments(len(X), pack_symmetric(A[None]), tilt[None], offset)
-
-
-@nb.njit(nogil=True, cache=True)
-def _row_moments(X, mean, K, w, code, shape, tile, A, tilt, offset):
-    b, f = X.shape
-    for start in range(0, b, tile):
-        m = min(tile, b - start)
-        centred = np.empty((m, f), X.dtype)
-        _centre(X, start, start + m, _repeated(mean), centred)
-        Z = np.dot(K, centred.T)
-        y = np.dot(w, Z).reshape(1, m)
-        weights = np.empty_like(y)
-        tilts = np.empty_like(y)
-        majorizer_rows(y, code, shape, weights, tilts, offset)
-        tilt += np.dot(Z, tilts[0])
-        A += np.dot(Z * weights, Z.T)
 
 
 @nb.njit(nogil=True, cache=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from majorica.densities.table import Densities
 from majorica.kernels import newton
-from majorica.kernels.compiled import tile_length
+from majorica.kernels.centre import tile_length
 from majorica.kernels.products import whole_stride
 from majorica.kernels.scratch import aligned
 from majorica.kernels.search import room_size, search_adaptive, search_any

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from majorica.densities.base import Density
 from majorica.densities.table import Densities
-from majorica.kernels.compiled import whiten
+from majorica.kernels.centre import whiten
 from majorica.problem import Problem, pass_block_length
 from majorica.solvers.held import Held
 from majorica.sources.array import ArraySource
