@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -74,9 +75,11 @@ class IncrementalState(State):
     pass_start: float = np.inf  #: surrogate at the start of this pass
     shapes: Shapes | None = None  #: None for fixed densities
     white: KeptWhite | None = field(default=None, metadata={"checkpoint": False})  #: a cache
+    #: What threads worked in, for their next call: fresh pages take a twentieth of a pass.
+    rooms: deque[tuple[npt.NDArray[Any], ...]] = field(default_factory=deque, metadata={"checkpoint": False})
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "white": None}  # a copy would lack the room behind it that kernels read
+        return {**self.__dict__, "white": None, "rooms": deque()}  # copies would lack the room that kernels read
 
 
 @dataclass(frozen=True)

@@ -104,8 +104,13 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState,
 
     def work(first: bool) -> float:
         try:
-            rooms = kernels.make_rooms(p, X.shape[1], q, length, parts, X.dtype, coded=packed.size > 0)
-            return float(kernels.run_minibatches(first, team, *given, q, rooms, *shared))
+            if state.rooms:
+                rooms = state.rooms.pop()
+            else:
+                rooms = kernels.make_rooms(p, X.shape[1], q, length, parts, X.dtype, coded=packed.size > 0)
+            log_det = float(kernels.run_minibatches(first, team, *given, q, rooms, *shared))
+            state.rooms.append(rooms)
+            return log_det
         except BaseException:
             team[kernels.OVER] = 1  # no thread waits for what this one had begun
             raise
