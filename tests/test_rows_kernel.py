@@ -20,6 +20,16 @@ def dot(x, at, y, first, k):
     return rows.dot(x, at, y, first, k)
 
 
+@nb.njit
+def set_out(work, z, Az, residual, direction, c, w, first, t, k):
+    return rows.set_out(work, z, Az, residual, direction, c, w, first, t, k)
+
+
+@nb.njit
+def advance(work, z, Az, residual, direction, Ad, step, k):
+    return rows.advance(work, z, Az, residual, direction, Ad, step, k)
+
+
 SIZES = [*range(1, 20), 24, 31, 32, 33, 40, 63, 64, 71, 100]
 
 
@@ -59,3 +69,27 @@ def test_rows_combined_and_multiplied(k: int) -> None:
     np.testing.assert_allclose(out[4 : k + 4], 0.3 * x[1 : k + 1] - 2 * y[5 : k + 5], atol=1e-14)
     np.testing.assert_array_equal(np.delete(out, np.s_[4 : k + 4]), np.delete(before, np.s_[4 : k + 4]))
     assert dot(x, 1, y, 5, k) == pytest.approx(x[1 : k + 1] @ y[5 : k + 5], abs=1e-12)
+
+
+@pytest.mark.parametrize("k", SIZES)
+def test_conjugate_gradient_sets_out_and_advances(k: int) -> None:
+    """Rows of one array, a stride apart that leaves numbers between them which stay as they were."""
+    rng = np.random.default_rng(k)
+    work, w, stride = rng.normal(size=(6, k + 3)), rng.normal(size=k + 2), k + 3
+    flat, places = work.reshape(work.size), [stride * row for row in range(6)]
+    before = work.copy()
+    Aw, c = before[1, :k], before[4, :k]
+    square = set_out(flat, *places[:5], w, 2, 0.7, k)
+    np.testing.assert_allclose(work[0, :k], 0.7 * w[2:], atol=1e-14)
+    np.testing.assert_allclose(work[1, :k], 0.7 * Aw, atol=1e-14)
+    np.testing.assert_allclose(work[2:4, :k], [c - 0.7 * Aw] * 2, atol=1e-14)
+    assert square == pytest.approx(((c - 0.7 * Aw) ** 2).sum())
+    z, Az, residual, direction, _, Ad = work[:, :k].copy()
+    square = advance(flat, *places[:4], places[5], -0.4, k)
+    np.testing.assert_allclose(work[0, :k], z - 0.4 * direction, atol=1e-14)
+    np.testing.assert_allclose(work[1, :k], Az - 0.4 * Ad, atol=1e-14)
+    np.testing.assert_allclose(work[2, :k], residual + 0.4 * Ad, atol=1e-14)
+    np.testing.assert_array_equal(work[3, :k], direction)
+    assert square == pytest.approx(((residual + 0.4 * Ad) ** 2).sum())
+    np.testing.assert_array_equal(work[4:], before[4:])
+    np.testing.assert_array_equal(work[:, k:], before[:, k:])

@@ -39,7 +39,7 @@ PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8,
 
 
 def count_parts(b: int) -> int:
-    """Parts of a mini-batch of `b` samples: an even number, of at most 512 samples."""
+    """Parts of a mini-batch of `b` samples: an even number, of at most 1024 samples."""
     return 2 * max(1, -(-b // 2048))
 
 

@@ -28,6 +28,9 @@ MOST_FINISHES = 3
 #: Nats a component below which a step on a level is not worth its time; where convergence is slow, on the last level
 #: too, as of very long data the statistical floor is far smaller.
 WORTH, WORTH_IF_SLOW = 1e-6, 1e-5
+#: Where convergence is slow, steps must also have gained little: this share of what may be left, or so many nats a
+#: component. Where the model is wrong they gain several times what the block Hessian promises.
+GAINED, WORTH_GAINED = 0.3, 2e-5
 #: Data of at most this many numbers are solved patiently where adaptive densities converge slowly, for so many steps:
 #: between nearly Gaussian sources the loss is so flat that a third of the floor is most of the angle.
 PATIENT_NUMBERS, PATIENT_STEPS = 100_000, 40
@@ -50,6 +53,7 @@ class ProgressiveState(State):
     upper: F64 = field(default_factory=lambda: np.empty((0, 0)))  #: block Hessian
     memory: Memory = field(default_factory=Memory)
     gains: list[float] = field(default_factory=list)  #: predicted gains of this level's steps, since the last rotation
+    losses: list[float] = field(default_factory=list)  #: the loss before each of these steps
     steps_here: int = 0  #: steps on this level
     finishes: int = 0  #: times new shapes kept this level from ending
     shapes: Shapes | None = None  #: None for fixed densities
@@ -110,6 +114,7 @@ class Progressive:
             self._finish_level(problem, state)
             return
         state.gains.append(gain)
+        state.losses.append(state.loss)
         state.steps_here += 1
         if state.shapes is not None and state.shapes.due and not self._settled(state):
             state.shapes.back_off()
@@ -145,16 +150,23 @@ class Progressive:
         if not state.levels.last:
             worth = (WORTH_IF_SLOW if slow else WORTH) * problem.p
             enough = max(self.accuracy * floor, 2 * self._rounding(problem, state), worth)
-            return gain < enough or state.steps_here >= LONGEST_LEVEL
+            small = gain < enough and not (slow and self._gaining(problem, state))
+            return small or state.steps_here >= LONGEST_LEVEL
         if slow:
             if self.adaptive and problem.n * problem.p <= PATIENT_NUMBERS and state.steps_here < PATIENT_STEPS:
                 return gain < self.patient * floor
             share = self.skipping if state.levels.skipped else self.accuracy
-            return gain < max(share * floor, WORTH_IF_SLOW * problem.p)
+            small = gain < max(share * floor, WORTH_IF_SLOW * problem.p)
+            return small and not self._gaining(problem, state)
         if state.levels.skipped:
             return gain < self.cheapest * floor
         cheap = problem.n < SHORT_FROM or problem.n * problem.p**2 <= CHEAP_PRODUCTS
         return gain < (self.cheap if cheap else self.fast) * floor
+
+    def _gaining(self, problem: Problem, state: ProgressiveState) -> bool:
+        """Whether the last four steps still gained what counts, whatever was promised."""
+        least = max(GAINED * self.accuracy * problem.p**2 / (2 * problem.n), WORTH_GAINED * problem.p)
+        return state.losses[-4] - state.loss > 4 * least
 
     def _coarse_done(self, state: ProgressiveState, gain: float) -> bool:
         """Whether coarse shapes have little left to do where there is one level only: one nat for all samples."""
@@ -170,6 +182,7 @@ class Progressive:
         assert state.shapes is not None
         state.shapes.allow_fine = True
         state.gains.clear()
+        state.losses.clear()
         return self._refit(problem, state, settle=self._thorough(state))
 
     def _settled(self, state: ProgressiveState) -> bool:
@@ -232,6 +245,7 @@ class Progressive:
             return
         state.levels.grow()
         state.gains.clear()
+        state.losses.clear()
         state.steps_here = 0
         state.finishes = state.turns = 0
         state.rotated = False
@@ -364,6 +378,7 @@ class Progressive:
             return False
         state.memory.clear()
         state.gains.clear()
+        state.losses.clear()
         shapes.wait = 1
         return True
 
