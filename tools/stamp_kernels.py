@@ -48,7 +48,6 @@ INLINED = {
         "kernels/sweep.py",
         "kernels/choose.py",
         "kernels/few.py",
-        "kernels/machine.py",
         "kernels/moves.py",
         "kernels/team.py",
         "kernels/outer.py",

@@ -51,17 +51,6 @@ def fetch(typingctx, numbers, index):
     return types.void(numbers, types.intp), generate
 
 
-@intrinsic
-def fetch_at(typingctx, address):
-    """Ask for the cache line at an `address`."""
-
-    def generate(context, builder, signature, arguments):
-        ask_for(builder, builder.inttoptr(arguments[0], ir.IntType(8).as_pointer()))
-        return context.get_dummy_value()
-
-    return types.void(types.intp), generate
-
-
 @cache
 def gemm_of(dtype: npt.DTypeLike) -> int:
     """Where SciPy's BLAS has its product of matrices of that type, for :func:`multiply`."""

@@ -19,20 +19,19 @@ from majorica.kernels.buckets import BEHIND
 from majorica.kernels.choose import choose_samples, whiten_samples
 from majorica.kernels.few import BLOCK, LEAST, MOST, PARAMS, SUMS, add_few, few_params, move_few
 from majorica.kernels.gaps import block_length, repeat_shapes
-from majorica.kernels.machine import fetch_at
 from majorica.kernels.moves import append_pairs, move_pairs
 from majorica.kernels.outer import OUTER, add_outer, add_samples, make_readable, product_size
 from majorica.kernels.ranks import name_bits
 from majorica.kernels.rounding import repeat_cells
 from majorica.kernels.rows import LANES
-from majorica.kernels.scratch import LINE, aligned, begin_with_line
+from majorica.kernels.scratch import aligned, begin_with_line
 from majorica.kernels.strips import STRIP, add_strips
 from majorica.kernels.sweep import catch_up, make_work, sweep_row
 from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look, post
 from majorica.kernels.views import address, borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "abeb51dd35536c44"
+INLINED_DIGEST = "38c9bf585bf05631"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over, or a thread failed. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
@@ -280,12 +279,10 @@ def run_minibatches(
         task = claim(team, COMPONENTS_TAKEN, COMPONENTS)
         if task >= 0:
             idle, i = 0, task % p
-            ahead, until = _coming(i, p, task // p + 1, X, starts, stops, touch, packed, white, origins, known)
             if few:
-                for line in range(ahead, until, LINE):
-                    fetch_at(line)
                 add_few(i, p, flat[i], scale, falls, sums, all_moments, all_tilts, offsets)
             else:
+                ahead, until = _coming(i, p, task // p + 1, X, starts, stops, touch, packed, white, origins, known)
                 _add_component(
                     gemm, i, k, all_white, origins[task // p] * k, begins, chosen, changes, falls, flat[i], scale,
                     all_moments, all_tilts, offsets, own, leans, weights, samples, product, ahead, until,

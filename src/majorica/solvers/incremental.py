@@ -27,8 +27,6 @@ from majorica.surrogate import Surrogate
 Selection = Literal["greedy", "random"]
 #: Bytes of whitened samples that are kept unless a limit of memory is set: whitening them anew is a sixth of a pass.
 MOST_WHITE = 2**28
-
-
 #: Products in a call of compiled mini-batches, some milliseconds, unless a callback wants each step.
 CALL = 20_000_000
 
@@ -37,7 +35,7 @@ def default_batch_size(n: int, p: int) -> int:
     """Samples in a mini-batch: 1000, and with many components 64 each, but at least 10 mini-batches a pass.
 
     The M-step costs p^3 a mini-batch, a sample p^2: wider ones bound its
-    share, and a pass gains as much. From 25 to 100 each a loss is reached in about the same time.
+    share, and a pass gains as much. From 30 to 80 each a loss is reached in about the same time.
     """
     return max(1000, min(64 * p, n // 10))
 
@@ -75,7 +73,7 @@ class IncrementalState(State):
     pass_start: float = np.inf  #: surrogate at the start of this pass
     shapes: Shapes | None = None  #: None for fixed densities
     white: KeptWhite | None = field(default=None, metadata={"checkpoint": False})  #: a cache
-    #: What threads worked in, for their next call: fresh pages take a twentieth of a pass.
+    #: What threads worked in, for their next call: fresh pages cost a hundredth of a pass or two.
     rooms: deque[tuple[npt.NDArray[Any], ...]] = field(default_factory=deque, metadata={"checkpoint": False})
 
     def __getstate__(self) -> dict[str, object]:
