@@ -46,20 +46,28 @@ def test_pairs_move_where_they_lie(name: str, count: int, memory: str, dtype: ty
         old, new = table.decode(packed, kinds), table.decode(table.encode(Y.astype(np.float64), kinds), kinds)
     old, new = old.astype(np.float64), new.astype(np.float64)
     own, changes = np.full(B + 8, 7, np.uint32), np.full(B + 8, 7.0)
-    chosen = np.full(B, 2**31, np.uint32)  # nothing lies there
-    chosen[2 : 2 + count] = np.sort(rng.choice(B, count, replace=False))
+    room = B + 2
+    rows = np.full(P * room, 2**31, np.uint32)  # nothing lies there
+    picked = np.sort(rng.choice(B, count, replace=False))
+    rows[OWN * room : OWN * room + count] = picked
+    ends = np.arange(P, dtype=np.uintp) * room
+    ends[OWN] += count
+    begins, falls = np.full((2, P + 1), 4), np.full((2, P), 7.0)
     before = touch.copy(), packed.copy()
-    fall = moves.move_pairs(
-        chosen, 2, count, OWN, P, Y.ravel(), densities.codes, densities.shapes, flat[OWN], touch.reshape(-1),
-        packed.reshape(-1), table.levels, table.edges, np.empty(3 * B), np.empty(B, np.int16), 11, own, changes, 4,
+    moves.move_part(
+        1, P, room, 11, ends, rows, Y.ravel(), densities.codes, densities.shapes, flat, touch.reshape(-1),
+        packed.reshape(-1), table.levels, table.edges, *moves.room_for_pairs(1, B), begins, own, changes, falls,
     )  # fmt: skip
-    picked = chosen[2 : 2 + count].astype(int)
+    np.testing.assert_array_equal(begins[1], [4] * (OWN + 1) + [4 + count] * (P - OWN))
+    assert (begins[0] == 4).all()
+    assert (falls[0] == 7).all()
+    assert (np.delete(falls[1], OWN) == 0).all()
     mask = np.zeros((B, P), bool)
     mask[picked, OWN] = True
     gap = reference.gaps(Y.astype(np.float64), new, old, densities)
     moved = mask & (gap > 0)
     moments, tilts, offsets = plain(Y.astype(np.float64), new, old, moved, densities)
-    assert fall == pytest.approx(offsets[OWN], abs=1e-9)
+    assert falls[1, OWN] == pytest.approx(offsets[OWN], abs=1e-9)
     expected = tilts[OWN, 0] if flat[OWN] > 0 else moments[OWN, 0, 0]
     assert changes[4 : 4 + count].sum() == pytest.approx(expected, abs=1e-9)
     np.testing.assert_array_equal(own[4 : 4 + count], picked + 11)

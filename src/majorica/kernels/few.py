@@ -19,7 +19,7 @@ from majorica.kernels.moves import Changes, jumps_of
 from majorica.kernels.rows import Rows
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "9bce5f9593d148e8"
+INLINED_DIGEST = "251eb7538677f800"
 #: Components from which and up to which this is quicker; with one there is nothing to choose.
 LEAST, MOST = 2, 4
 #: Samples whose changes stay in the first-level cache.
@@ -200,7 +200,7 @@ def few_params(codes, shapes, flat, out):
         if codes[i] == CLIPPED:
             out[at], out[at + 1] = shapes[i, 1], shapes[i, 2]
         else:
-            jumps = jumps_of(shapes[i])
+            jumps = jumps_of(shapes, i)
             out[at] = flat[i]
             for r in range(PARAMS - 1):
                 out[at + 1 + r] = jumps[r]

@@ -19,7 +19,7 @@ from majorica.kernels.buckets import BEHIND
 from majorica.kernels.choose import choose_samples, whiten_samples
 from majorica.kernels.few import BLOCK, LEAST, MOST, PARAMS, SUMS, add_few, few_params, move_few
 from majorica.kernels.gaps import block_length, repeat_shapes
-from majorica.kernels.moves import append_pairs, move_pairs
+from majorica.kernels.moves import append_pairs, move_part, room_for_pairs
 from majorica.kernels.outer import OUTER, add_outer, add_samples, make_readable, product_size
 from majorica.kernels.ranks import name_bits
 from majorica.kernels.rounding import repeat_cells
@@ -31,7 +31,7 @@ from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look
 from majorica.kernels.views import address, borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "38c9bf585bf05631"
+INLINED_DIGEST = "9a72e1949e430ca3"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over, or a thread failed. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
@@ -58,8 +58,7 @@ def make_rooms(
         make_readable(length, p, dtype),  # sources
         np.empty(p, np.uintp),  # ends of buckets
         np.empty(p * (length + BEHIND), np.uint32),
-        np.empty(3 * length),
-        np.empty(length, np.int16),
+        *room_for_pairs(q, length),
         np.empty(longest, np.uint32),
         np.empty(longest),  # tilts, or
         np.empty(longest, dtype),  # weights of the chosen
@@ -84,27 +83,6 @@ def _mirror(moments):
                 for r in range(a, min(a + LANES, k)):
                     for j in range(b, b + LANES):
                         A[r, j] = A[j, r]
-
-
-@nb.njit(nogil=True, cache=True)
-def _move_part(
-    part, p, room, first, ends, rows, sources, codes, shapes, flat, memory, packed, levels, edges, numbers, named,
-    begins, chosen, changes, falls,
-):  # fmt: skip
-    """Move the chosen majorizers of a part, whose samples begin at `first` in the mini-batch, to their sources.
-
-    Puts component i's pairs from ``begins[part, i]`` on into `chosen` and
-    `changes`, and what offsets change by into ``falls[part, i]``.
-    """
-    to = begins[part, 0]
-    for i in range(p):
-        count = np.intp(ends[i]) - i * room
-        falls[part, i] = move_pairs(
-            rows, i * room, count, i, p, sources, codes, shapes, flat[i], memory, packed, levels, edges, numbers, named,
-            first, chosen, changes, to,
-        )  # fmt: skip
-        to += count
-        begins[part, i + 1] = to
 
 
 @nb.njit(nogil=True, cache=True)
@@ -250,7 +228,7 @@ def run_minibatches(
                         keys[:, low - start : high - start], touch[low:high], packed[low:high], levels, limits, q,
                         ranks, scratch, before, lows, there, sources[: high - low], ends, rows,
                     )  # fmt: skip
-                _move_part(
+                move_part(
                     part, p, room, low - start, ends, rows, all_sources, codes, shapes, flat,
                     all_touch[low * touch.shape[1] :], all_packed[low * packed.shape[1] :], levels, edges, numbers,
                     named, begins, chosen, changes, falls,

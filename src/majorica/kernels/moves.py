@@ -1,7 +1,7 @@
 """Chosen majorizers move to where their sources are now, compiled, in registers.
 
-The pairs of a component and a part of the mini-batch are picked up where they
-lie, changed side by side, and put back. Twin: update_moments of
+The pairs of a part of the mini-batch are picked up where they lie, changed side
+by side, and put back. Twin: update_moments of
 :mod:`majorica.kernels.reference`.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numba as nb
 import numpy as np
+import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
@@ -16,12 +17,12 @@ from numba.extending import intrinsic
 from majorica.densities.base import CLIPPED, PIECEWISE
 from majorica.densities.piecewise import KNOTS
 from majorica.kernels.elementwise import majorizer
-from majorica.kernels.machine import is_flat, repeat
+from majorica.kernels.machine import is_flat
 from majorica.kernels.rounding import round_entries
 from majorica.kernels.rows import Rows
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "157b17242728ce3e"
+INLINED_DIGEST = "f3b80c2e009cb445"
 
 
 @intrinsic
@@ -51,6 +52,11 @@ def append_pairs(typingctx, chosen, changes, begin, count, scale, own, factors, 
     return types.void(chosen, changes, whole, whole, types.float64, own, factors, whole), generate
 
 
+def room_for_pairs(q: int, length: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int16]]:
+    """What :func:`move_part` works in: points and sources of all pairs, or three numbers and a code of each sample."""
+    return np.empty(max(2 * q, 3) * length), np.empty(length, np.int16)
+
+
 class Changes(Rows):
     """Writes the formulas of what a majorizer changes by, from touching at `old` to touching at `new`.
 
@@ -62,7 +68,7 @@ class Changes(Rows):
         builder = self.builder
         short = builder.fptrunc(new, ir.VectorType(ir.FloatType(), self.lanes))
         change, offset, fall = getattr(self, formula)(old, self.widened(short), y, *params)
-        lower = builder.and_(mask, self.falls(fall))
+        lower = self.falls(fall) if mask is None else builder.and_(mask, self.falls(fall))
         return builder.select(lower, change, self.constant(0)), offset, lower, short
 
     def falls(self, change):
@@ -126,85 +132,103 @@ def _change(formula, many):
     """An instruction for a formula of so many parameters, for pairs that lie side by side."""
 
     @intrinsic
-    def change(typingctx, numbers, y, stored, count, params, changes, first):
+    def change(typingctx, numbers, at, y, stored, count, params, changes, first):
         """:func:`change_row` for `count` pairs, into `changes` from `first` on."""
 
         def generate(context, builder, signature, arguments):
-            numbers_, y_, stored_, count_, params_, changes_, first_ = arguments
+            numbers_, at_, y_, stored_, count_, params_, changes_, first_ = arguments
             tile = Changes(context, builder)
-            olds, values, points = (tile.point(numbers, numbers_, at) for at in (tile.whole(0), y_, stored_))
+            olds = tile.point(numbers, numbers_, at_)
+            values, points = builder.gep(olds, [y_]), builder.gep(olds, [stored_])
             target = tile.point(changes, changes_, first_)
             fixed = [tile.repeated(builder.extract_value(params_, r)) for r in range(many)]
 
-            def move(index, totals):
-                mask = tile.first(builder.sub(count_, index))
-                old, value, new = (tile.load_first(builder.gep(at, [index]), mask) for at in (olds, values, points))
+            def move(index, mask, totals):
+                old, value, new = (tile.read(builder.gep(at, [index]), mask) for at in (olds, values, points))
                 moved, offset, lower, new = tile.apply(formula, old, new, value, fixed, mask)
-                tile.store_first(moved, builder.gep(target, [index]), mask)
-                tile.store_first(tile.widened(new), builder.gep(olds, [index]), lower)
+                tile.write(moved, builder.gep(target, [index]), mask)
+                tile.write(builder.select(lower, tile.widened(new), old), builder.gep(olds, [index]), mask)
                 return [tile.add_where(lower, totals[0], offset)]
 
-            return tile.total(tile.loop(tile.whole(0), count_, tile.lanes, [tile.constant(0)], move)[0])
+            return tile.total(tile.each(count_, [tile.constant(0)], move)[0])
 
         if not (is_flat(numbers, changes) and numbers.dtype == changes.dtype == types.float64):
             return None
         place = types.intp
-        return types.float64(numbers, place, place, place, params, changes, place), generate
+        return types.float64(numbers, *(place,) * 4, params, changes, place), generate
 
     return change
 
 
-def _move(formula, many):
-    """An instruction for a formula of so many parameters, for pairs where they lie."""
+@intrinsic
+def _pick_up(typingctx, chosen, begin, count, i, p, Y, memory, numbers, at, y, first, own, to):
+    """Copy where `count` pairs of component i touch into `numbers` from `at` on, and their sources `y` behind.
 
-    @intrinsic
-    def move(typingctx, chosen, begin, count, i, p, Y, memory, params, first, own, changes, to):
-        """:func:`move_pairs` for a memory of float32."""
+    Their samples go into `own`. One by one: some processors gather no faster than that.
+    """
 
-        def generate(context, builder, signature, arguments):
-            chosen_, begin_, count_, i_, p_, Y_, memory_, params_, first_, own_, changes_, to_ = arguments
-            tile = Changes(context, builder)
-            samples, targets = tile.point(chosen, chosen_, begin_), tile.point(own, own_, to_)
-            values, points = tile.point(Y, Y_, i_), tile.point(memory, memory_, i_)
-            target, short = tile.point(changes, changes_, to_), ir.VectorType(ir.IntType(32), tile.lanes)
-            shift, long = (
-                repeat(builder, builder.trunc(first_, short.element), short),
-                ir.VectorType(p_.type, tile.lanes),
-            )
-            fixed = [tile.repeated(builder.extract_value(params_, r)) for r in range(many)]
+    def generate(context, builder, signature, arguments):
+        chosen_, begin_, count_, i_, p_, Y_, memory_, numbers_, at_, y_, first_, own_, to_ = arguments
+        tile = Rows(context, builder)
+        samples, targets = tile.point(chosen, chosen_, begin_), tile.point(own, own_, to_)
+        values, points = tile.point(Y, Y_, i_), tile.point(memory, memory_, i_)
+        olds = tile.point(numbers, numbers_, at_)
+        sources = builder.gep(olds, [y_])
+        shift = builder.trunc(first_, ir.IntType(32))
 
-            def go(index, totals):
-                mask = tile.first(builder.sub(count_, index))
-                found = tile.load_first(builder.gep(samples, [index]), mask)
-                tile.store_first(builder.add(found, shift), builder.gep(targets, [index]), mask)
-                places = builder.mul(builder.zext(found, long), repeat(builder, p_, long))
-                value, old = (tile.read_scattered(start, places, mask) for start in (values, points))
-                moved, offset, lower, new = tile.apply(formula, old, value, value, fixed, mask)
-                tile.store_first(moved, builder.gep(target, [index]), mask)
-                tile.store_scattered(new, points, places, lower)
-                return [tile.add_where(lower, totals[0], offset)]
+        def pick(index, _):
+            sample = builder.load(builder.gep(samples, [index]))
+            builder.store(builder.add(sample, shift), builder.gep(targets, [index]))
+            place = builder.mul(builder.zext(sample, p_.type), p_)
+            for start, target in ((points, olds), (values, sources)):
+                number = builder.load(builder.gep(start, [place]))
+                number = number if number.type == tile.number else builder.fpext(number, tile.number)
+                builder.store(number, builder.gep(target, [index]))
+            return []
 
-            return tile.total(tile.loop(tile.whole(0), count_, tile.lanes, [tile.constant(0)], go)[0])
+        tile.loop(tile.whole(0), count_, 1, [], pick)
+        return context.get_dummy_value()
 
-        if not (is_flat(chosen, Y, memory, own, changes) and memory.dtype == types.float32):
-            return None
-        place = types.intp
-        given = (chosen, *(place,) * 4, Y, memory, params, place, own, changes, place)
-        return types.float64(*given), generate
+    if not (is_flat(chosen, Y, memory, numbers, own) and chosen.dtype == own.dtype == types.uint32):
+        return None
+    place = types.intp
+    return types.void(chosen, *(place,) * 4, Y, memory, numbers, *(place,) * 3, own, place), generate
 
-    return move
+
+@intrinsic
+def _put_back(typingctx, numbers, at, chosen, begin, count, i, p, memory):
+    """Write `numbers` from `at` on where :func:`_pick_up` found them."""
+
+    def generate(context, builder, signature, arguments):
+        numbers_, at_, chosen_, begin_, count_, i_, p_, memory_ = arguments
+        tile = Rows(context, builder)
+        samples, points = tile.point(chosen, chosen_, begin_), tile.point(memory, memory_, i_)
+        olds = tile.point(numbers, numbers_, at_)
+
+        def put(index, _):
+            place = builder.mul(builder.zext(builder.load(builder.gep(samples, [index])), p_.type), p_)
+            number = builder.fptrunc(builder.load(builder.gep(olds, [index])), points.type.pointee)
+            builder.store(number, builder.gep(points, [place]))
+            return []
+
+        tile.loop(tile.whole(0), count_, 1, [], put)
+        return context.get_dummy_value()
+
+    if not (is_flat(numbers, chosen, memory) and memory.dtype == types.float32 and numbers.dtype == types.float64):
+        return None
+    place = types.intp
+    return types.void(numbers, place, chosen, *(place,) * 4, memory), generate
 
 
 _change_clipped, _change_piecewise, _change_flat = _change("clipped", 2), _change("piecewise", 5), _change("flat", 6)
-_move_clipped, _move_piecewise, _move_flat = _move("clipped", 2), _move("piecewise", 5), _move("flat", 6)
 
 
 @nb.njit(nogil=True, cache=True)
-def _change_any(numbers, y, stored, count, code, shape, flat, changes, first):
+def _change_any(numbers, at, y, stored, count, code, shape, flat, changes, first):
     """:func:`change_row` for any density."""
     total = 0.0
     for t in range(count):
-        old, value, new = numbers[t], numbers[y + t], np.float64(np.float32(numbers[stored + t]))
+        old, value, new = numbers[at + t], numbers[at + y + t], np.float64(np.float32(numbers[at + stored + t]))
         changes[first + t] = 0.0
         if new == old:
             continue
@@ -213,54 +237,49 @@ def _change_any(numbers, y, stored, count, code, shape, flat, changes, first):
         if 0.5 * (w0 - w1) * value * value - (t0 - t1) * value + (r0 - r1) > 0:
             changes[first + t] = t1 - t0 if flat > 0 else w1 - w0
             total += r1 - r0
-            numbers[t] = new
+            numbers[at + t] = new
     return total
 
 
 @nb.njit(nogil=True, cache=True)
-def jumps_of(shape):
-    """The slope of a piecewise-linear score at 0 and what it jumps by at each knot."""
-    return shape[0], shape[1] - shape[0], shape[2] - shape[1], shape[3] - shape[2], shape[4] - shape[3]
+def jumps_of(shapes, i):
+    """The slope of component i's piecewise-linear score at 0 and what it jumps by at each knot."""
+    k0, k1, k2, k3, k4 = shapes[i, 0], shapes[i, 1], shapes[i, 2], shapes[i, 3], shapes[i, 4]
+    return k0, k1 - k0, k2 - k1, k3 - k2, k4 - k3
 
 
 @nb.njit(nogil=True, cache=True)
-def change_row(numbers, y, stored, count, code, shape, flat, changes, first):
-    """Move `count` majorizers of a component to their sources as the memory will hold them, where the surrogate falls.
+def change_row(numbers, at, y, stored, count, code, shapes, i, flat, changes, first):
+    """Move `count` majorizers of component i to their sources as the memory will hold them, where the surrogate falls.
 
-    The points where they touch are the first of `numbers`, changed in place;
-    sources lie there from `y` on; from `stored` on what the memory will hold
+    The points where they touch are `numbers` from `at` on, changed in place;
+    sources lie `y` behind them, and `stored` behind them what the memory will hold
     after rounding to float32: sources again, or the points their codes name.
     Fills `changes` from `first` on with what weights change by, or
     tilts if the weight is always `flat` > 0; returns the offsets' change.
     """
-    if code == CLIPPED and shape[1] >= 0:
-        return _change_clipped(numbers, y, stored, count, (shape[1], shape[2]), changes, first)
+    if code == CLIPPED and shapes[i, 1] >= 0:
+        return _change_clipped(numbers, at, y, stored, count, (shapes[i, 1], shapes[i, 2]), changes, first)
     if code == PIECEWISE and flat > 0:
-        return _change_flat(numbers, y, stored, count, (flat, *jumps_of(shape)), changes, first)
+        return _change_flat(numbers, at, y, stored, count, (flat, *jumps_of(shapes, i)), changes, first)
     if code == PIECEWISE:
-        return _change_piecewise(numbers, y, stored, count, jumps_of(shape), changes, first)
-    return _change_any(numbers, y, stored, count, code, shape, flat, changes, first)
+        return _change_piecewise(numbers, at, y, stored, count, jumps_of(shapes, i), changes, first)
+    return _change_any(numbers, at, y, stored, count, code, shapes[i], flat, changes, first)
 
 
 @nb.njit(nogil=True, cache=True)
-def _move_any(
-    chosen, begin, count, i, p, Y, code, shape, flat, memory, packed, levels, edges, numbers, named, first, own,
-    changes, to,
+def _move_codes(
+    chosen, begin, count, i, p, Y, code, shapes, flat, packed, levels, edges, numbers, named, first, own, changes, to,
 ):  # fmt: skip
-    """:func:`move_pairs` for any density and memory: what it says of `numbers` and `named` is used here."""
+    """Component i of :func:`move_part` for a memory of codes."""
     room, kind = named.size, 1 if flat > 0 else 0
     old, y, stored = numbers[:room], numbers[room : room + count], numbers[2 * room :]
     for s in range(count):
         at = np.intp(chosen[begin + s]) * p + i
         own[to + s] = chosen[begin + s] + np.uint32(first)
-        y[s], old[s] = Y[at], levels[kind, packed[at]] if packed.size else memory[at]
-    if not packed.size:
-        total = change_row(numbers, room, room, count, code, shape, flat, changes, to)
-        for s in range(count):
-            memory[np.intp(chosen[begin + s]) * p + i] = old[s]
-        return total
+        y[s], old[s] = Y[at], levels[kind, packed[at]]
     round_entries(y, old, levels, edges, kind, stored, named)
-    total = change_row(numbers, room, 2 * room, count, code, shape, flat, changes, to)
+    total = change_row(numbers, 0, room, 2 * room, count, code, shapes, i, flat, changes, to)
     for s in range(count):
         if named[s] >= 0 and old[s] == stored[s]:
             packed[np.intp(chosen[begin + s]) * p + i] = named[s]
@@ -268,28 +287,36 @@ def _move_any(
 
 
 @nb.njit(nogil=True, cache=True)
-def move_pairs(
-    chosen, begin, count, i, p, Y, codes, shapes, flat, memory, packed, levels, edges, numbers, named, first, own,
-    changes, to,
+def move_part(
+    part, p, room, first, ends, rows, sources, codes, shapes, flat, memory, packed, levels, edges, numbers, named,
+    begins, chosen, changes, falls,
 ):  # fmt: skip
-    """Move component i's chosen majorizers of a part, ``chosen[begin : begin + count]``, to their sources.
+    """Move the chosen majorizers of a part, whose samples begin at `first` in the mini-batch, to their sources.
 
-    `Y`, and the memory, `memory` or `packed`, hold p numbers a sample; the
-    part's first sample is the mini-batch's `first`. Puts samples of the
-    mini-batch and changes into `own` and `changes` from `to` on, see
-    :func:`change_row`, and returns what that does. `numbers` and `named` are
-    room for three and one of each pair.
+    Component i's samples are ``rows[i room : ends[i]]``. `sources`, and the
+    memory, `memory` or `packed`, hold p numbers a sample. Puts component i's
+    pairs from ``begins[part, i]`` on into `chosen` and `changes`
+    (:func:`change_row`), and what offsets change by into ``falls[part, i]``.
+    `numbers` and `named` are :func:`room_for_pairs`.
     """
-    code, k1 = codes[i], shapes[i, 1]
-    if packed.size or not (code == PIECEWISE or (code == CLIPPED and k1 >= 0)):
-        return _move_any(
-            chosen, begin, count, i, p, Y, code, shapes[i], flat, memory, packed, levels, edges, numbers, named, first,
-            own, changes, to,
-        )  # fmt: skip
-    if code == CLIPPED:
-        params = (k1, shapes[i, 2])
-        return _move_clipped(chosen, begin, count, i, p, Y, memory, params, first, own, changes, to)
-    if flat > 0:
-        jumps = (flat, *jumps_of(shapes[i]))
-        return _move_flat(chosen, begin, count, i, p, Y, memory, jumps, first, own, changes, to)
-    return _move_piecewise(chosen, begin, count, i, p, Y, memory, jumps_of(shapes[i]), first, own, changes, to)
+    start = begins[part, 0]
+    for i in range(p):
+        begins[part, i + 1] = begins[part, i] + np.intp(ends[i]) - i * room
+    if packed.size:
+        for i in range(p):
+            to = begins[part, i]
+            falls[part, i] = _move_codes(
+                rows, i * room, begins[part, i + 1] - to, i, p, sources, codes[i], shapes, flat[i], packed, levels,
+                edges, numbers, named, first, chosen, changes, to,
+            )  # fmt: skip
+        return
+    half = numbers.size // 2
+    for i in range(p):  # all, before the first is changed: what was just written one by one is slow to read
+        to, count = begins[part, i], begins[part, i + 1] - begins[part, i]
+        _pick_up(rows, i * room, count, i, p, sources, memory, numbers, to - start, half, first, chosen, to)
+    for i in range(p):
+        to, count = begins[part, i], begins[part, i + 1] - begins[part, i]
+        falls[part, i] = change_row(numbers, to - start, half, half, count, codes[i], shapes, i, flat[i], changes, to)
+    for i in range(p):
+        to, count = begins[part, i], begins[part, i + 1] - begins[part, i]
+        _put_back(numbers, to - start, rows, i * room, count, i, p, memory)

@@ -20,7 +20,7 @@ from majorica.kernels.scratch import LINE, aligned
 from majorica.kernels.tiles import MOST, VECTOR, Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "46cc576a16d7e5fb"
+INLINED_DIGEST = "c8dc58b4b51653e9"
 #: Vectors of a sum of samples that stay in registers.
 BESIDE = 2
 #: Components up to which this is quicker than copies and BLAS.

@@ -152,14 +152,6 @@ class Tile:
         found = self.builder.call(load, [pointers, ir.Constant(ir.IntType(32), size), mask, ir.Constant(kind, None)])
         return self.widened(found)
 
-    def store_scattered(self, vector, pointer, places, mask):
-        """Write what the mask keeps of a vector so many `places` behind the pointer."""
-        pointers, size = self.scattered(pointer, places)
-        shape = ir.FunctionType(ir.VoidType(), [vector.type, pointers.type, ir.IntType(32), self.mask])
-        name = f"llvm.masked.scatter.{_name(vector.type)}.v{self.lanes}p0"
-        store = self.builder.module.declare_intrinsic(name, (), shape)
-        self.builder.call(store, [vector, pointers, ir.Constant(ir.IntType(32), size), mask])
-
     def constant(self, value):
         """`value` in every place of a vector."""
         return ir.Constant(self.kind, [float(value)] * self.lanes)
