@@ -8,7 +8,6 @@ import pytest
 from majorica.kernels import few, reference
 from majorica.kernels.outer import make_readable
 from majorica.kernels.scratch import aligned
-from majorica.surrogate import flat_weights
 from makers import densities_of
 
 ALIGNED = np.dtype(np.float64)
@@ -17,7 +16,7 @@ ALIGNED = np.dtype(np.float64)
 def run(name: str, Z: np.ndarray, W: np.ndarray, touch: np.ndarray, q: int, *, begin: int = 0):
     """Moments, tilts and offsets of one part, and nothing scaled; changes `touch` from sample `begin` on."""
     (m, p), densities = Z.shape, densities_of(name, len(W))
-    flat, params = flat_weights(densities), np.empty(p * few.PARAMS)
+    flat, params = densities.flat_weights, np.empty(p * few.PARAMS)
     few.few_params(densities.codes, densities.shapes, flat, params)
     rows = aligned(2 * p * few.BLOCK, ALIGNED)
     falls, sums = np.full((1, p), 7.0), np.full((1, p, few.SUMS), 7.0)  # what was there before does not count

@@ -8,7 +8,6 @@ import pytest
 
 from majorica.kernels import moves, reference
 from majorica.kernels.codes import CodeTable
-from majorica.surrogate import flat_weights
 from makers import ALL_DENSITIES, densities_of
 
 P, OWN, B = 5, 3, 60
@@ -34,7 +33,7 @@ def plain(Y, new, old, chosen, densities):
 def test_pairs_move_where_they_lie(name: str, count: int, memory: str, dtype: type) -> None:
     rng = np.random.default_rng(count)
     densities, n = densities_of(name, P), 1000
-    kinds, flat = densities.super_gaussian, flat_weights(densities)
+    kinds, flat = densities.super_gaussian, densities.flat_weights
     Y = (2 * rng.laplace(size=(B, P))).astype(dtype)
     old = (2 * rng.laplace(size=(B, P))).astype(np.float32)
     Y[:4] = old[:4]  # those stay

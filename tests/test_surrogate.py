@@ -11,7 +11,7 @@ from majorica.densities import Huber
 from majorica.densities.table import Densities
 from majorica.kernels import compiled, reference
 from majorica.metrics import relative_gradient
-from majorica.surrogate import REFRESH_EVERY, Surrogate, flat_weights
+from majorica.surrogate import REFRESH_EVERY, Surrogate
 from makers import ALL_DENSITIES, densities_of, empirical_loss, matrix_of_condition, surrogate_loss, surrogate_moments
 
 seeds = st.integers(0, 2**32 - 1)
@@ -105,7 +105,7 @@ def test_sweep_lowers_the_surrogate_at_every_truncation(kernels, name: str, seed
     covariance_inverse = np.linalg.inv(Z.T @ Z / len(Z))
     before = surrogate_loss(W, Z, touch, densities)
     inverse = np.linalg.inv(W)
-    kernels.sweep(W, inverse, moments, tilts, flat_weights(densities), covariance_inverse, iterations)
+    kernels.sweep(W, inverse, moments, tilts, densities.flat_weights, covariance_inverse, iterations)
     after = surrogate_loss(W, Z, touch, densities)
     assert after <= before + 1e-12 * max(1, abs(before))
 

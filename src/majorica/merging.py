@@ -11,7 +11,7 @@ import numpy.typing as npt
 from majorica.densities.table import Densities
 from majorica.errors import ParameterError
 from majorica.statistics import F64, invert
-from majorica.surrogate import Surrogate, flat_weights, stationary_surrogate
+from majorica.surrogate import Surrogate, stationary_surrogate
 from majorica.whitening import Whitening
 
 
@@ -71,7 +71,7 @@ def merge_parts(parts: Sequence[Part], *, sweeps: int = 30) -> Merged:
 def _settle_densities(densities: Densities, surrogate: Surrogate) -> None:
     """Sub-Gaussian rows share the covariance, as the M-step expects."""
     for i in np.flatnonzero(~densities.super_gaussian):
-        surrogate.moments[i] = flat_weights(densities)[i] * surrogate.covariance
+        surrogate.moments[i] = densities.flat_weights[i] * surrogate.covariance
 
 
 def _into_basis(part: Part, first: Part) -> Surrogate:

@@ -56,18 +56,13 @@ class Surrogate:
 
     def minimise(self, W: F64, inverse: F64, densities: Densities, *, iterations: int, backend: Backend = None) -> None:
         """One M-step sweep over the rows, in place on `W` and its `inverse`; Eq. (minw)."""
-        flat = flat_weights(densities)
+        flat = densities.flat_weights
         covariance_inverse = invert(self.covariance) if flat.any() else self.covariance
         kernels = kernels_for(densities, backend)
         kernels.sweep(W, inverse, self.moments, self.tilts, flat, covariance_inverse, iterations)
         if self.sweeps % REFRESH_EVERY == 0:  # the first too: from a bad start it is the longest
             inverse[:] = invert(W)
         self.sweeps += 1
-
-
-def flat_weights(densities: Densities) -> F64:
-    """Constant majorizer weight of each sub-Gaussian row, 0 for super-Gaussian ones."""
-    return np.array([0.0 if density.super_gaussian else float(density.weight(np.zeros(1))[0]) for density in densities])
 
 
 def stationary_surrogate(W: F64, covariance: F64, densities: Densities) -> Surrogate:

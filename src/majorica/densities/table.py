@@ -115,6 +115,11 @@ class Densities:
         return np.array([member.super_gaussian for member in self.members], dtype=bool)
 
     @cached_property
+    def flat_weights(self) -> npt.NDArray[np.float64]:
+        """Constant majorizer weight of each sub-Gaussian component, 0 for super-Gaussian ones."""
+        return np.array([0.0 if one.super_gaussian else float(one.weight(np.zeros(1))[0]) for one in self.members])
+
+    @cached_property
     def log_normalisers(self) -> npt.NDArray[np.float64]:
         """Log normaliser of each component."""
         cache: dict[Density, float] = {}

@@ -17,10 +17,12 @@ from numba.extending import intrinsic
 from majorica.kernels.machine import is_flat
 from majorica.kernels.rows import LANES, Rows
 from majorica.kernels.scratch import LINE, aligned
-from majorica.kernels.tiles import MOST, VECTOR, Tile
+from majorica.kernels.tiles import HALVES, MOST, VECTOR, Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "c8dc58b4b51653e9"
+INLINED_DIGEST = "d54af624826330da"
+#: Bytes of a vector of float64 and of float32: shorter ones leave out more of what lies before the diagonal.
+WIDE, SHORT = VECTOR, 32 if HALVES else VECTOR
 #: Vectors of a sum of samples that stay in registers.
 BESIDE = 2
 #: Components up to which this is quicker than copies and BLAS.
@@ -34,12 +36,23 @@ def make_readable(rows: int, k: int, dtype: np.dtype[np.floating]) -> npt.NDArra
 
 def product_size(k: int, item: int) -> int:
     """Numbers in the `product` of :func:`add_outer`."""
-    lanes = VECTOR // item
-    return -(-k // 16) * 16 * (-(-k // lanes) * lanes)
+    return -(-k // 16) * 16 * int(_width(k, item))
 
 
-def _tile(rows, vectors):
-    """An instruction for tiles of so many rows and vectors."""
+@nb.njit(nogil=True, cache=True)
+def _lanes(item):
+    """Numbers of so many bytes in a vector."""
+    return WIDE // 8 if item == 8 else SHORT // 4
+
+
+@nb.njit(nogil=True, cache=True)
+def _width(k, item):
+    """Numbers in a row of `product`, whole vectors."""
+    return -(-k // _lanes(item)) * _lanes(item)
+
+
+def _tile(rows, vectors, shorter=0):
+    """An instruction for tiles of so many rows and vectors, and under them some rows that are a vector `shorter`."""
 
     @intrinsic
     def tile(typingctx, numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line):
@@ -51,22 +64,23 @@ def _tile(rows, vectors):
         def generate(context, builder, signature, arguments):
             numbers_, start_, chosen_, factors_, m_, k_, row_, column_ = arguments[:8]
             product_, to_, width_, ahead_, line_ = arguments[8:]
-            tile = Tile(context, builder, numbers.dtype)
-            first = tile.point(numbers, numbers_, start_)
+            tile = Tile(context, builder, numbers.dtype, WIDE if numbers.dtype == types.float64 else SHORT)
+            first, target = tile.point(numbers, numbers_, start_), tile.point(product, product_, to_)
+            places = [(r, v) for r in range(rows + shorter) for v in range(0 if r < rows else 1, vectors)]
 
-            def terms(s):
+            def add(s, sums):
                 tile.fetch(builder.add(ahead_, builder.mul(s, line_)))
                 index = builder.zext(builder.load(tile.point(chosen, chosen_, s)), k_.type)
                 sample = tile.beside(first, index, k_)
                 left, right = builder.gep(sample, [row_]), builder.gep(sample, [column_])
                 factor = tile.load_repeated(tile.point(factors, factors_, s))
-                return (
-                    lambda r: tile.load_repeated(tile.beside(left, r)),
-                    lambda v: builder.fmul(factor, tile.load(tile.beside(right, v * tile.lanes))),
-                )
+                own = [builder.fmul(factor, tile.load(tile.beside(right, v * tile.lanes))) for v in range(vectors)]
+                one = [tile.load_repeated(tile.beside(left, r)) for r in range(rows + shorter)]
+                return [tile.fused(one[r], own[v], total) for (r, v), total in zip(places, sums, strict=True)]
 
-            sums = tile.accumulate(m_, 1, rows, vectors, terms)
-            tile.store_rows(sums, vectors, tile.point(product, product_, to_), width_)
+            nothing = [ir.Constant(tile.kind, None)] * len(places)
+            for (r, v), total in zip(places, tile.loop(tile.whole(0), m_, 1, nothing, add), strict=True):
+                tile.store(total, tile.beside(tile.beside(target, width_, r), v * tile.lanes))
             return context.get_dummy_value()
 
         if not (is_flat(numbers, chosen, factors, product) and numbers.dtype == factors.dtype == product.dtype):
@@ -79,38 +93,48 @@ def _tile(rows, vectors):
 
 _tile_16x1, _tile_12x2, _tile_12x1 = _tile(16, 1), _tile(12, 2), _tile(12, 1)
 _tile_8x3, _tile_8x2, _tile_8x1 = _tile(8, 3), _tile(8, 2), _tile(8, 1)
-_tile_4x2, _tile_4x1 = _tile(4, 2), _tile(4, 1)
+_tile_4x4, _tile_4x2, _tile_4x1, _tile_last = _tile(4, 4), _tile(4, 2), _tile(4, 1), _tile(8, 2, 8)
 
 
 @nb.njit(nogil=True, cache=True)
 def _height(left, below):
     """Rows of tiles `left` vectors wide in all, with so many rows still to do: few passes over the samples."""
-    if MOST < 4:
+    if MOST < 4 or left == 4:
         return 4
-    if left == 1 and below > 8:
+    if left <= 2 and 8 < below <= 16:
         return 16 if below > 12 else 12
-    if left == 2 and 8 < below <= 12:
-        return 12
     return 8 if below > 4 else 4
+
+
+@nb.njit(nogil=True, cache=True)
+def _breadth(high, left):
+    """Vectors of the next tile of so many rows."""
+    if high == 8 and left > 2 and left != 4:
+        return 3
+    return 4 if high == 4 and left == 4 and MOST == 4 else min(left, 2)
 
 
 @nb.njit(nogil=True, cache=True)
 def _fill_tiles(numbers, start, chosen, factors, m, k, product, width, ahead, until):
     """The tiles of the sum that reach to its diagonal or beyond, into `product` with rows of `width`."""
-    lanes, row = VECTOR // numbers.itemsize, 0
+    lanes, row = _lanes(numbers.itemsize), 0
     while row < k:
         column = row // lanes * lanes
         left = (width - column) // lanes
         high = _height(left, k - row)
         while left > 0:
             to, line = row * width + column, LINE if ahead < until else 0
-            wide = 1 if left == 1 else 3 if high == 8 and left != 2 and left != 4 else 2
-            if high == 8 and wide == 3:
+            wide = _breadth(high, left)
+            if wide == 4:
+                _tile_4x4(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
+            elif high == 8 and wide == 3:
                 _tile_8x3(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             elif high == 8 and wide == 2:
                 _tile_8x2(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             elif high == 8:
                 _tile_8x1(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
+            elif high == 16 and wide == 2:
+                _tile_last(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             elif high == 16:
                 _tile_16x1(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             elif high == 12 and wide == 2:
@@ -175,22 +199,19 @@ def _add_rows(typingctx, product, width, sums, at, k, row):
         target = rows.point(sums, sums_, builder.add(at_, builder.mul(row_, k_)))
         lines = [(rows.beside(source, width_, r), rows.beside(target, k_, r)) for r in range(rows.lanes)]
 
-        def read(line, column):
-            return rows.read(builder.gep(line, [column]))
-
-        own = [builder.fadd(rows.load(builder.gep(to, [row_])), read(line, row_)) for line, to in lines]
+        own = [rows.read(builder.gep(line, [row_])) for line, _ in lines]
+        own = [builder.fadd(rows.load(builder.gep(to, [row_])), new) for new, (_, to) in zip(own, lines, strict=True)]
         for r, (turned, (_, to)) in enumerate(zip(rows.transpose(own), lines, strict=True)):
             upper = ir.Constant(rows.mask, [lane >= r for lane in range(rows.lanes)])
             rows.store(builder.select(upper, own[r], turned), builder.gep(to, [row_]))
 
-        def beyond(column, _):
-            mask = rows.first(builder.sub(k_, column))
+        def beyond(column, mask, _):
             for line, to in lines:
-                there = builder.gep(to, [column])
-                rows.store_first(builder.fadd(rows.load_first(there, mask), read(line, column)), there, mask)
+                there, new = builder.gep(to, [column]), rows.read(builder.gep(line, [column]))
+                rows.write(builder.fadd(rows.read(there, mask), new), there, mask)
             return []
 
-        rows.loop(builder.add(row_, rows.whole(rows.lanes)), k_, rows.lanes, [], beyond)
+        rows.each(k_, [], beyond, builder.add(row_, rows.whole(rows.lanes)))
         return context.get_dummy_value()
 
     if not (is_flat(product, sums) and sums.dtype == types.float64):
@@ -207,8 +228,7 @@ def add_outer(numbers, start, chosen, factors, m, k, sums, at, product, ahead, u
     are (k k,) numbers from `at` on, `product` has the numbers' precision and ``product_size(k)`` numbers.
     What lies between the addresses `ahead` and `until` is asked for meanwhile, a line a sample.
     """
-    lanes, whole = VECTOR // numbers.itemsize, k // LANES * LANES
-    width = -(-k // lanes) * lanes
+    width, whole = _width(k, numbers.itemsize), k // LANES * LANES
     _fill_tiles(numbers, start, chosen, factors, m, k, product, width, ahead, until)
     for row in range(0, whole, LANES):
         _add_rows(product, width, sums, at, k, row)
@@ -221,8 +241,7 @@ def add_outer(numbers, start, chosen, factors, m, k, sums, at, product, ahead, u
 @nb.njit(nogil=True, cache=True)
 def add_packed(numbers, start, chosen, factors, m, k, packed, product):
     """As :func:`add_outer`, to the upper triangle of the sum alone, row after row in `packed` (k (k + 1) / 2,)."""
-    lanes, at = VECTOR // numbers.itemsize, 0
-    width = -(-k // lanes) * lanes
+    width, at = _width(k, numbers.itemsize), 0
     _fill_tiles(numbers, start, chosen, factors, m, k, product, width, 0, 0)
     for a in range(k):
         for c in range(k - a):

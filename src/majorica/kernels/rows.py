@@ -16,7 +16,7 @@ from majorica.kernels.machine import is_flat
 from majorica.kernels.tiles import VECTOR, Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "2cc2f394a735b766"
+INLINED_DIGEST = "e2486b01e8ed5770"
 #: Numbers in a vector: so many rows are read at a time.
 LANES = VECTOR // 8
 #: Vectors of a sum of rows that stay in registers.
@@ -67,20 +67,19 @@ def _apply_some(whole):
             )
             totals = [builder.fmul(entries, here) for entries in square]
 
-            def beyond(column, totals):
-                mask = rows.first(builder.sub(k_, column))
-                there, target = rows.load_first(builder.gep(numbers, [column]), mask), builder.gep(sums, [column])
+            def beyond(column, mask, totals):
+                there, target = rows.read(builder.gep(numbers, [column]), mask), builder.gep(sums, [column])
                 chains = [rows.load(target), ir.Constant(rows.kind, None)]
                 after = []
                 for r, line in enumerate(lines):
-                    entry = rows.load_first(builder.gep(line, [column]), mask)
+                    entry = rows.read(builder.gep(line, [column]), mask)
                     after.append(rows.fused(entry, there, totals[r]))
                     chains[r % 2] = rows.fused(entry, factors[r], chains[r % 2])
                 rows.store(builder.fadd(*chains), target)
                 return after
 
             if whole:
-                totals = rows.loop(builder.add(row_, rows.whole(rows.lanes)), k_, rows.lanes, totals, beyond)
+                totals = rows.each(k_, totals, beyond, builder.add(row_, rows.whole(rows.lanes)))
             target = builder.gep(sums, [row_])
             rows.store(builder.fadd(rows.load(target), rows.totals(totals)), target)
             return context.get_dummy_value()
@@ -212,53 +211,64 @@ def dot(typingctx, x, at, y, first, k):
     return types.float64(x, types.intp, y, types.intp, types.intp), generate
 
 
-@intrinsic
-def _add_abreast(typingctx, A, at, stride, count, factors, first, apart, column, k, out, to):
-    """Columns `column` on of :func:`add_rows`, as many as stay in registers."""
+def _add_some(whole):
+    """An instruction for as many columns as stay in registers, or those that are left."""
 
-    def generate(context, builder, signature, arguments):
-        A_, at_, stride_, count_, factors_, first_, apart_, column_, k_, out_, to_ = arguments
-        rows = Rows(context, builder)
-        start = builder.gep(rows.point(A, A_, at_), [column_])
-        target = builder.gep(rows.point(out, out_, to_), [column_])
-        weights = rows.point(factors, factors_, first_)
-        left = builder.sub(k_, column_)
-        masks = [rows.first(builder.sub(left, rows.whole(v * rows.lanes))) for v in range(ABREAST)]
-        totals = [rows.load_first(rows.beside(target, v * rows.lanes), masks[v]) for v in range(ABREAST)]
-        totals += [ir.Constant(rows.kind, None)] * ABREAST
+    @intrinsic
+    def add(typingctx, A, at, stride, count, factors, first, apart, column, k, out, to):
+        """Columns `column` on of :func:`add_rows`."""
 
-        def add(several):
-            def body(index, totals):
-                totals = list(totals)
-                for r in range(several):
-                    row, half = builder.add(index, rows.whole(r)), r % 2 * ABREAST
-                    factor, line = (
-                        rows.load_repeated(rows.beside(weights, row, apart_)),
-                        rows.beside(start, row, stride_),
-                    )
-                    for v in range(ABREAST):
-                        entry = rows.load_first(rows.beside(line, v * rows.lanes), masks[v])
-                        totals[half + v] = rows.fused(entry, factor, totals[half + v])
-                return totals
+        def generate(context, builder, signature, arguments):
+            A_, at_, stride_, count_, factors_, first_, apart_, column_, k_, out_, to_ = arguments
+            rows = Rows(context, builder)
+            start = builder.gep(rows.point(A, A_, at_), [column_])
+            target = builder.gep(rows.point(out, out_, to_), [column_])
+            weights = rows.point(factors, factors_, first_)
+            left = builder.sub(k_, column_)
+            masks = [
+                None if whole else rows.first(builder.sub(left, rows.whole(v * rows.lanes))) for v in range(ABREAST)
+            ]
+            totals = [rows.read(rows.beside(target, v * rows.lanes), masks[v]) for v in range(ABREAST)]
+            totals += [ir.Constant(rows.kind, None)] * ABREAST
 
-            return body
+            def several(many):
+                def body(index, totals):
+                    totals = list(totals)
+                    for r in range(many):
+                        row, half = builder.add(index, rows.whole(r)), r % 2 * ABREAST
+                        factor = rows.load_repeated(rows.beside(weights, row, apart_))
+                        line = rows.beside(start, row, stride_)
+                        for v in range(ABREAST):
+                            entry = rows.read(rows.beside(line, v * rows.lanes), masks[v])
+                            totals[half + v] = rows.fused(entry, factor, totals[half + v])
+                    return totals
 
-        fours = builder.and_(count_, rows.whole(-4))
-        totals = rows.loop(rows.whole(0), fours, 4, totals, add(4))
-        totals = rows.loop(fours, count_, 1, totals, add(1))
-        for v in range(ABREAST):
-            total = builder.fadd(totals[v], totals[ABREAST + v])
-            rows.store_first(total, rows.beside(target, v * rows.lanes), masks[v])
-        return context.get_dummy_value()
+                return body
 
-    if not (is_flat(A, factors, out) and A.dtype == factors.dtype == out.dtype == types.float64):
-        return None
-    place = types.intp
-    return types.void(A, place, place, place, factors, *(place,) * 4, out, place), generate
+            fours = builder.and_(count_, rows.whole(-4))
+            totals = rows.loop(rows.whole(0), fours, 4, totals, several(4))
+            totals = rows.loop(fours, count_, 1, totals, several(1))
+            for v in range(ABREAST):
+                total = builder.fadd(totals[v], totals[ABREAST + v])
+                rows.write(total, rows.beside(target, v * rows.lanes), masks[v])
+            return context.get_dummy_value()
+
+        if not (is_flat(A, factors, out) and A.dtype == factors.dtype == out.dtype == types.float64):
+            return None
+        place = types.intp
+        return types.void(A, place, place, place, factors, *(place,) * 4, out, place), generate
+
+    return add
+
+
+_add_whole, _add_last = _add_some(True), _add_some(False)
 
 
 @nb.njit(nogil=True, cache=True)
 def add_rows(A, at, stride, count, factors, first, apart, k, out, to):
     """``out[to : to + k] += sum_r factors[first + apart r] A[at + stride r :][:k]`` over `count` rows."""
-    for column in range(0, k, ABREAST * LANES):
-        _add_abreast(A, at, stride, count, factors, first, apart, column, k, out, to)
+    wide = ABREAST * LANES
+    for column in range(0, k - wide + 1, wide):
+        _add_whole(A, at, stride, count, factors, first, apart, column, k, out, to)
+    if k % wide:
+        _add_last(A, at, stride, count, factors, first, apart, k // wide * wide, k, out, to)

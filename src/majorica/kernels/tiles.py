@@ -22,6 +22,8 @@ def has(*features: str) -> bool:
 
 #: Bytes of a vector, and vectors side by side in a tile of four rows: what the processor has registers for.
 VECTOR, MOST = (64, 4) if has("avx512f") else (32, 2)
+#: Whether the processor takes a vector of 64 bytes in two halves, so that two of 32 are as quick.
+HALVES = has("avx512vl") and binding.get_host_cpu_name() == "znver4"
 #: Product and sum may be one instruction, where there is one.
 FUSED = ("contract",)
 
@@ -35,12 +37,12 @@ def _name(kind):
 
 
 class Tile:
-    """Writes instructions for numbers of `dtype`; pointers are to such numbers."""
+    """Writes instructions for numbers of `dtype`, in vectors of so many bytes; pointers are to such numbers."""
 
-    def __init__(self, context, builder, dtype):
+    def __init__(self, context, builder, dtype, size=VECTOR):
         self.context, self.builder = context, builder
         self.number, self.item = context.get_data_type(dtype), dtype.bitwidth // 8
-        self.lanes = VECTOR // self.item
+        self.lanes = size // self.item
         self.kind, self.mask = ir.VectorType(self.number, self.lanes), ir.VectorType(ir.IntType(1), self.lanes)
         self.name = _name(self.kind)
 
@@ -119,11 +121,13 @@ class Tile:
         """Bytes of one number of such a vector."""
         return int(_name(kind)[-2:]) // 8
 
-    def each(self, count, values, body):
+    def each(self, count, values, body, start=0):
         """Write ``values = body(index, mask, values)`` for `count` numbers, a vector at a time; returns the last ones.
 
-        The mask is None but for the last vector, unless that is whole.
+        The mask is None but for the last vector, unless that is whole. They
+        may `start` at a later vector.
         """
+        start = self.whole(start) if isinstance(start, int) else start
         whole = self.builder.and_(count, self.whole(-self.lanes))
 
         def full(index, held):
@@ -132,7 +136,7 @@ class Tile:
         def last(index, held):
             return body(index, self.first(self.builder.sub(count, index)), held)
 
-        values = self.loop(self.whole(0), whole, self.lanes, values, full)
+        values = self.loop(start, whole, self.lanes, values, full)
         return self.loop(whole, count, self.lanes, values, last)
 
     def scattered(self, pointer, places):

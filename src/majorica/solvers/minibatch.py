@@ -15,7 +15,7 @@ from majorica.kernels.codes import CodeArray, CodeTable
 from majorica.problem import Problem
 from majorica.solvers.touching import Memory
 from majorica.statistics import F64, invert
-from majorica.surrogate import REFRESH_EVERY, flat_weights
+from majorica.surrogate import REFRESH_EVERY
 
 if TYPE_CHECKING:
     from majorica.solvers.incremental import Incremental, IncrementalState
@@ -48,7 +48,7 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState,
         starts, stops = np.zeros(1, np.intp), stops - starts
     touch, packed, table = _by_kind(memory, problem.n)
     keys = _random_keys(solver, state, p, starts, stops, X.dtype)
-    flat = flat_weights(densities)
+    flat = densities.flat_weights
     inverse = invert(surrogate.covariance) if flat.any() else surrogate.covariance
     if np.isnan(state.log_det):
         state.log_det = float(np.linalg.slogdet(state.W)[1])

@@ -13,7 +13,6 @@ from majorica.kernels import Backend, kernels_for
 from majorica.kernels.codes import CodeTable
 from majorica.problem import Array, Problem
 from majorica.statistics import F64, Moments, unpack_symmetric
-from majorica.surrogate import flat_weights
 
 if TYPE_CHECKING:
     from majorica.solvers.incremental import Incremental, IncrementalState
@@ -69,7 +68,7 @@ def _touch_group(
     held = None if state.touch is None else state.touch.dtype
     shared = (problem.whitening.mean, problem.whitening.matrix, W, own, held, problem.n, problem.backend)
     sums = total(problem.engine, _sums, problem.source, problem.blocks, *shared)
-    flat = flat_weights(own)
+    flat = own.flat_weights
     accepted = []
     for j, i in enumerate(group.tolist()):
         A = flat[j] * surrogate.covariance if flat[j] > 0 else unpack_symmetric(sums.packed[j]) / problem.n
