@@ -23,7 +23,7 @@ from majorica.kernels.tiles import HALVES, MOST, VECTOR, Tile
 INLINED_DIGEST = "d54af624826330da"
 #: Bytes of a vector of float64 and of float32: shorter ones leave out more of what lies before the diagonal.
 WIDE, SHORT = VECTOR, 32 if HALVES else VECTOR
-#: Vectors of a sum of samples that stay in registers.
+#: Vectors of a sum of few components' samples; behind samples so much is read.
 BESIDE = 2
 #: Components up to which this is quicker than copies and BLAS.
 OUTER = 128
@@ -149,40 +149,51 @@ def _fill_tiles(numbers, start, chosen, factors, m, k, product, width, ahead, un
         row += high
 
 
-@intrinsic
-def _add_beside(typingctx, numbers, start, chosen, factors, m, k, column, sums, at):
-    """Columns `column` on of :func:`add_samples`, as many as stay in registers."""
+def _add_beside(vectors):
+    """An instruction for so many vectors of a sum of samples, which stay in registers."""
 
-    def generate(context, builder, signature, arguments):
-        numbers_, start_, chosen_, factors_, m_, k_, column_, sums_, at_ = arguments
-        rows = Rows(context, builder)
-        first = rows.point(numbers, numbers_, builder.add(start_, column_))
-        target = rows.point(sums, sums_, builder.add(at_, column_))
+    @intrinsic
+    def add_beside(typingctx, numbers, start, chosen, factors, m, k, column, sums, at):
+        """Columns `column` on of :func:`add_samples`."""
 
-        def add(s, totals):
-            index = builder.zext(builder.load(rows.point(chosen, chosen_, s)), k_.type)
-            sample, factor = rows.beside(first, index, k_), rows.load_repeated(rows.point(factors, factors_, s))
-            values = [rows.read(rows.beside(sample, v * rows.lanes)) for v in range(BESIDE)]
-            return [rows.fused(factor, value, total) for value, total in zip(values, totals, strict=True)]
+        def generate(context, builder, signature, arguments):
+            numbers_, start_, chosen_, factors_, m_, k_, column_, sums_, at_ = arguments
+            rows = Rows(context, builder)
+            first = rows.point(numbers, numbers_, builder.add(start_, column_))
+            target = rows.point(sums, sums_, builder.add(at_, column_))
 
-        totals = rows.loop(rows.whole(0), m_, 1, [ir.Constant(rows.kind, None)] * BESIDE, add)
-        for v, total in enumerate(totals):
-            left = builder.sub(k_, builder.add(column_, rows.whole(v * rows.lanes)))
-            mask, there = rows.first(left), rows.beside(target, v * rows.lanes)
-            rows.store_first(builder.fadd(total, rows.load_first(there, mask)), there, mask)
-        return context.get_dummy_value()
+            def add(s, totals):
+                index = builder.zext(builder.load(rows.point(chosen, chosen_, s)), k_.type)
+                sample, factor = rows.beside(first, index, k_), rows.load_repeated(rows.point(factors, factors_, s))
+                values = [rows.read(rows.beside(sample, v * rows.lanes)) for v in range(vectors)]
+                return [rows.fused(factor, value, total) for value, total in zip(values, totals, strict=True)]
 
-    if not (is_flat(numbers, chosen, factors, sums) and factors.dtype == sums.dtype == types.float64):
-        return None
-    place = types.intp
-    return types.void(numbers, place, chosen, factors, *(place,) * 3, sums, place), generate
+            totals = rows.loop(rows.whole(0), m_, 1, [ir.Constant(rows.kind, None)] * vectors, add)
+            for v, total in enumerate(totals):
+                left = builder.sub(k_, builder.add(column_, rows.whole(v * rows.lanes)))
+                mask, there = rows.first(left), rows.beside(target, v * rows.lanes)
+                rows.store_first(builder.fadd(total, rows.load_first(there, mask)), there, mask)
+            return context.get_dummy_value()
+
+        if not (is_flat(numbers, chosen, factors, sums) and factors.dtype == sums.dtype == types.float64):
+            return None
+        place = types.intp
+        return types.void(numbers, place, chosen, factors, *(place,) * 3, sums, place), generate
+
+    return add_beside
+
+
+_add_four, _add_two = _add_beside(4), _add_beside(BESIDE)
 
 
 @nb.njit(nogil=True, cache=True)
 def add_samples(numbers, start, chosen, factors, m, k, sums, at):
     """``sums += sum_s factors_s z_s`` over m chosen samples of k `numbers` each; as in :func:`add_outer`."""
-    for column in range(0, k, BESIDE * LANES):
-        _add_beside(numbers, start, chosen, factors, m, k, column, sums, at)
+    whole = k // (4 * LANES) * 4 * LANES
+    for column in range(0, whole, 4 * LANES):
+        _add_four(numbers, start, chosen, factors, m, k, column, sums, at)
+    for column in range(whole, k, BESIDE * LANES):
+        _add_two(numbers, start, chosen, factors, m, k, column, sums, at)
 
 
 @intrinsic

@@ -78,7 +78,7 @@ def sweep_row(i, p, W, inverse, moments, tilts, flat, covariance_inverse, iterat
     by :func:`catch_up` now and then, and at the end. All arrays lie in one
     row each; `work` is that of :func:`make_work`.
     """
-    size, w, own = padded(p), i * p, i * p * p
+    size, w, own, tau = padded(p), i * p, i * p * p, 0.0
     row, c, step, shares = NEW_ROW * size, COLUMN * size, ALONG * size, DIRECTION * size
     for j in range(p):
         work[c + j] = inverse[j * p + i]
@@ -110,6 +110,7 @@ def sweep_row(i, p, W, inverse, moments, tilts, flat, covariance_inverse, iterat
             late = catch_up(inverse, p, work, late)
         if not flat > 0:
             return 0.5, growth, late
+        return 0.5 * (pivot / tau - dot(tilts, w, W, w, p)), growth, late  # A w = b + c / tau
     apply_symmetric(moments, own, p, W, w, work, APPLIED * size)
     return 0.5 * dot(W, w, work, APPLIED * size, p) - dot(tilts, w, W, w, p), growth, late
 
