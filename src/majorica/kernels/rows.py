@@ -13,7 +13,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from majorica.kernels.machine import is_flat
-from majorica.kernels.tiles import VECTOR, Tile
+from majorica.kernels.tiles import MOST, VECTOR, Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
 INLINED_DIGEST = "e2486b01e8ed5770"
@@ -21,6 +21,8 @@ INLINED_DIGEST = "e2486b01e8ed5770"
 LANES = VECTOR // 8
 #: Vectors of a sum of rows that stay in registers.
 ABREAST = 4
+#: Rows by which the inverse may be late, and vectors of its change by them that stay in registers.
+LATE, RENEWED = 8, 2 if MOST == 4 else 1
 
 
 @nb.njit(nogil=True, cache=True)
@@ -272,3 +274,77 @@ def add_rows(A, at, stride, count, factors, first, apart, k, out, to):
         _add_whole(A, at, stride, count, factors, first, apart, column, k, out, to)
     if k % wide:
         _add_last(A, at, stride, count, factors, first, apart, k // wide * wide, k, out, to)
+
+
+def _renew_some(whole):
+    """An instruction for as many columns as stay in registers, or those that are left."""
+
+    @intrinsic
+    def renew_some(typingctx, inverse, k, column, work, columns, steps, size, shares):
+        """Columns `column` on of :func:`renew`."""
+
+        def generate(context, builder, signature, arguments):
+            inverse_, k_, column_, work_, columns_, steps_, size_, shares_ = arguments
+            rows = Rows(context, builder)
+            start = rows.point(inverse, inverse_, column_)
+            before, after, known = (rows.point(work, work_, at) for at in (steps_, columns_, shares_))
+            left = builder.sub(k_, column_)
+            vectors = [rows.whole(v * rows.lanes) for v in range(RENEWED)]
+            masks = [None if whole else rows.first(builder.sub(left, at)) for at in vectors]
+
+            def places(line):
+                there = rows.beside(start, line, k_)
+                return [(builder.gep(there, [at]), mask) for at, mask in zip(vectors, masks, strict=True)]
+
+            def factor(at, r, line):
+                return rows.load_repeated(builder.gep(rows.beside(at, size_, r), [line]))
+
+            def gather(line, totals):
+                own = [rows.read(*place) for place in places(line)]
+                factors = [factor(before, r, line) for r in range(LATE)]
+                return [rows.fused(factors[k // RENEWED], own[k % RENEWED], held) for k, held in enumerate(totals)]
+
+            def change(line, _):
+                factors = [factor(after, r, line) for r in range(LATE)]
+                for v, place in enumerate(places(line)):
+                    entry = rows.read(*place)
+                    for r in range(LATE):
+                        entry = rows.fused(factors[r], changes[r * RENEWED + v], entry)
+                    rows.write(entry, *place)
+                return []
+
+            nothing = [ir.Constant(rows.kind, None)] * (LATE * RENEWED)
+            changes = list(rows.loop(rows.whole(0), k_, 1, nothing, gather))
+            for r in range(LATE):
+                for s in range(r):
+                    share = rows.load_repeated(builder.gep(known, [rows.whole(r * LATE + s)]))
+                    for v in range(RENEWED):
+                        other = changes[s * RENEWED + v]
+                        changes[r * RENEWED + v] = rows.fused(share, other, changes[r * RENEWED + v])
+            rows.loop(rows.whole(0), k_, 1, [], change)
+            return context.get_dummy_value()
+
+        if not (is_flat(inverse, work) and inverse.dtype == work.dtype == types.float64):
+            return None
+        place = types.intp
+        return types.void(inverse, place, place, work, *(place,) * 4), generate
+
+    return renew_some
+
+
+_renew_whole, _renew_last = _renew_some(True), _renew_some(False)
+
+
+@nb.njit(nogil=True, cache=True)
+def renew(inverse, k, work, columns, steps, size, shares):
+    """Add LATE products of a column and a row to `inverse` (k k,).
+
+    Column r lies in `work` from ``columns + r size`` on. Row r is the product
+    of what lies from ``steps + r size`` on with `inverse`, as it is after the r products before: it is
+    made of that with `inverse` as it was, and of rows s before times ``shares + r LATE + s``.
+    """
+    wide = RENEWED * LANES
+    for column in range(0, k - wide + 1, wide):
+        _renew_whole(inverse, k, column, work, columns, steps, size, shares)
+    if k % wide:
+        _renew_last(inverse, k, k // wide * wide, work, columns, steps, size, shares)

@@ -12,25 +12,19 @@ import numba as nb
 import numpy as np
 
 import majorica.kernels.notice  # noqa: F401  (says so when it compiles)
-from majorica.kernels.rows import add_rows, advance, apply_symmetric, combine, dot, padded, set_out
+from majorica.kernels.rows import LATE, add_rows, advance, apply_symmetric, combine, dot, padded, renew, set_out
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "903d98acf0dcd566"
-#: Components below which the inverse is never late.
-SHORT = 9
-#: Rows by which the inverse may be late.
-LATE = 8
-
-
-#: Rows of `work`: the new row and what belongs to it, the inverse's column, and the products it is late by.
+INLINED_DIGEST = "a1fe7212d1441359"
+#: Rows of `work`: the new row and what belongs to it, the inverse's column, and what the inverse is late by.
 NEW_ROW, APPLIED, RESIDUAL, DIRECTION, ALONG, COLUMN, COLUMNS = range(7)
-CHANGES = COLUMNS + LATE
+STEPS = COLUMNS + LATE
 
 
 @nb.njit(nogil=True, cache=True)
 def make_work(k):
-    """The rows that :func:`improve` and :func:`sweep_row` work in, one after the other, with room for whole vectors."""
-    return np.empty((CHANGES + LATE) * padded(k))
+    """What :func:`improve` and :func:`sweep_row` work in: rows one after the other, then the steps' shares."""
+    return np.zeros((STEPS + LATE) * padded(k) + LATE * (LATE + 1))
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
@@ -62,10 +56,20 @@ def improve(A, at, k, w, first, iterations, work):
 
 @nb.njit(nogil=True, cache=True)
 def catch_up(inverse, p, work, late):
-    """Add to `inverse` (p p,) the products it is late by; returns 0."""
+    """Bring `inverse` (p p,) up to the rows it is late by; returns 0.
+
+    Row r took `inverse` to ``inverse - c_r (s_r inverse)``: all of them at once
+    read it twice, whatever their number.
+    """
     size = padded(p)
-    for j in range(p):
-        add_rows(work, CHANGES * size, size, late, work, COLUMNS * size + j, size, p, inverse, j * p)
+    shares = (STEPS + LATE) * size
+    for r in range(late, LATE):  # no such rows
+        for j in range(size):
+            work[(COLUMNS + r) * size + j] = work[(STEPS + r) * size + j] = 0.0
+        for s in range(r):
+            work[shares + r * LATE + s] = 0.0
+    if late > 0:
+        renew(inverse, p, work, COLUMNS * size, STEPS * size, size, shares)
     return 0
 
 
@@ -73,16 +77,23 @@ def catch_up(inverse, p, work, late):
 def sweep_row(i, p, W, inverse, moments, tilts, flat, covariance_inverse, iterations, work, late):
     """M-step of row `i`; returns ``w A w / 2 - b w`` after it and what log|det W| grew by, and the next `late`.
 
-    The inverse stays as it was `late` rows ago: to it belong so many products
-    of a column, from COLUMNS on in `work`, and a row, from CHANGES on, added together
-    by :func:`catch_up` now and then, and at the end. All arrays lie in one
-    row each; `work` is that of :func:`make_work`.
+    The inverse stays as it was `late` rows ago: of each, `work` has minus its
+    column of the inverse, its step (its change over the pivot), and that
+    step's shares, its products with the columns before. :func:`catch_up` now
+    and then, and at the end. All arrays lie in one row each; `work` is that of :func:`make_work`.
     """
     size, w, own, tau = padded(p), i * p, i * p * p, 0.0
-    row, c, step, shares = NEW_ROW * size, COLUMN * size, ALONG * size, DIRECTION * size
+    row, c, columns, steps = NEW_ROW * size, COLUMN * size, COLUMNS * size, STEPS * size
+    shares = (STEPS + LATE) * size
+    factors = shares + LATE * LATE
     for j in range(p):
         work[c + j] = inverse[j * p + i]
-    add_rows(work, COLUMNS * size, size, late, work, CHANGES * size + i, size, p, work, c)
+    for r in range(late):
+        factor = dot(work, steps + r * size, work, c, p)
+        for s in range(r):
+            factor += work[shares + r * LATE + s] * work[factors + s]
+        work[factors + r] = factor
+    add_rows(work, columns, size, late, work, factors, 1, p, work, c)
     if flat > 0:
         z1, z2 = APPLIED * size, RESIDUAL * size
         apply_symmetric(covariance_inverse, 0, p, tilts, w, work, z1)
@@ -95,18 +106,14 @@ def sweep_row(i, p, W, inverse, moments, tilts, flat, covariance_inverse, iterat
     pivot, growth = dot(work, c, work, row, p), 0.0  # det W grows by the factor `pivot`
     if np.isfinite(pivot) and np.isfinite(dot(work, row, work, row, p)) and abs(pivot) > 1e-12:
         growth = math.log(abs(pivot))
-        to = (CHANGES + late) * size
+        step = steps + late * size
         combine(work, step, 1 / pivot, work, row, -1 / pivot, W, w, p)
         combine(W, w, 1.0, work, row, 0.0, work, row, p)
-        combine(work, (COLUMNS + late) * size, -1.0, work, c, 0.0, work, c, p)
+        combine(work, columns + late * size, -1.0, work, c, 0.0, work, c, p)
         for r in range(late):
-            work[shares + r] = dot(work, step, work, (COLUMNS + r) * size, p)
-        for j in range(p):
-            work[to + j] = 0.0
-        add_rows(inverse, 0, p, p, work, step, 1, p, work, to)
-        add_rows(work, CHANGES * size, size, late, work, shares, 1, p, work, to)
+            work[shares + late * LATE + r] = dot(work, step, work, columns + r * size, p)
         late += 1
-        if late == LATE or p < SHORT:
+        if late == LATE:
             late = catch_up(inverse, p, work, late)
         if not flat > 0:
             return 0.5, growth, late
