@@ -173,8 +173,8 @@ from sklearn.exceptions import ConvergenceWarning
 warnings.simplefilter("ignore", ConvergenceWarning)
 n, p, dtype, options = {n}, {p}, np.{dtype}, {options}
 rng = np.random.default_rng(0)
-small = rng.laplace(size=(5000, 4)).astype(dtype)
-ICA(random_state=0, n_jobs=2, **options).fit(small)  # kernels are loaded
+small = rng.laplace(size=(110_000, 4)).astype(dtype)
+ICA(random_state=0, n_jobs=2, **options).fit(small)  # kernels of long data are compiled and loaded
 X = np.empty((n, p), dtype)
 for start in range(0, n, 5000):
     X[start : start + 5000] = rng.laplace(size=(min(5000, n - start), p))

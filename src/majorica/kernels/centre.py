@@ -9,6 +9,9 @@ import numpy.typing as npt
 import majorica.kernels.notice  # noqa: F401  (says so when it compiles)
 from majorica.statistics import F64
 
+#: Samples that are whitened at a time: longer tiles are no quicker, and take memory.
+WHITE_TILE = 256
+
 
 def tile_length(p: int) -> int:
     """Samples a tile: few enough to stay in the cache, but no fewer than BLAS needs for long products."""
@@ -52,5 +55,5 @@ def _whiten(X, mean, KT, tile, Z):
 def whiten(X: npt.NDArray[np.floating], mean: F64, K: F64) -> npt.NDArray[np.float32]:
     """White samples ``(X - mean) K^T``, computed in float64, kept in float32."""
     Z = np.empty((len(X), len(K)), np.float32)
-    _whiten(X, mean, np.ascontiguousarray(K.T), tile_length(max(K.shape)), Z)
+    _whiten(X, mean, np.ascontiguousarray(K.T), min(len(X), WHITE_TILE), Z)
     return Z

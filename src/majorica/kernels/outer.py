@@ -20,7 +20,7 @@ from majorica.kernels.scratch import LINE, aligned
 from majorica.kernels.tiles import HALVES, MOST, VECTOR, Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "2cd45a9f09992348"
+INLINED_DIGEST = "d8444c1ef9e538e5"
 #: Bytes of a vector of float64 and of float32: shorter ones leave out more of what lies before the diagonal.
 WIDE, SHORT = VECTOR, 32 if HALVES else VECTOR
 #: Vectors of a sum of few components' samples; behind samples so much is read.

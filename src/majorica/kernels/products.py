@@ -17,7 +17,7 @@ from majorica.kernels.scratch import LINE
 from majorica.kernels.tiles import MOST, VECTOR, Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "27757ed66cd0982f"
+INLINED_DIGEST = "f4e056b889433b52"
 #: Rows of a tile.
 ROWS = 4
 #: Components and channels up to which this is quicker than BLAS.

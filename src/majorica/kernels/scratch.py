@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import mmap
 import threading
-from typing import TypeVar
+from contextlib import suppress
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +14,9 @@ import numpy.typing as npt
 Number = TypeVar("Number", bound=np.generic)
 #: Bytes of a cache line.
 LINE = 64
+#: Bytes from which an array is worth pages of its own, and from which those may be huge.
+OWN_PAGES, HUGE_PAGES = 2**18, 2**22
+_PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
 _BUFFERS = threading.local()
 
 
@@ -20,6 +26,18 @@ def aligned(size: int, dtype: np.dtype[Number], beyond: int = 0, *, zero: bool =
     room = (np.zeros if zero else np.empty)(size + (LINE + beyond) // item, dtype)
     first = -room.ctypes.data % LINE // item
     return room[first : first + size]
+
+
+def on_own_pages(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """An array that goes back to the system when it is freed: the heap would keep a hole under later ones."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if size < OWN_PAGES:
+        return np.empty(shape, dtype)
+    pages = mmap.mmap(-1, size, **_PRIVATE)
+    if size >= HUGE_PAGES and hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a system without them
+            pages.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(pages, dtype).reshape(shape)
 
 
 def begin_with_line(array: npt.NDArray[Number]) -> npt.NDArray[Number]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from majorica.densities.base import Density
 from majorica.densities.table import Densities
 from majorica.kernels.centre import whiten
+from majorica.kernels.scratch import on_own_pages
 from majorica.problem import Problem, pass_block_length
 from majorica.solvers.held import Held
 from majorica.sources.array import ArraySource
@@ -120,10 +121,11 @@ class Levels:
         length = every * max(1, READ_NUMBERS // (every * level.source.n_features))
         pieces = [piece for block in level.blocks for piece in cut_block(block, length)]
         ends = np.cumsum([-(-level.samples_in([piece]) // every) for piece in pieces])
-        out = np.empty((len(W), int(ends[-1])), level.source.dtype)
+        out = on_own_pages((len(W), int(ends[-1])), level.source.dtype)
+        short = W.astype(out.dtype)
         for piece, end in zip(pieces, ends.tolist(), strict=True):
             Z = level.read(piece)[::every]
-            out[:, end - len(Z) : end] = W @ Z.T
+            out[:, end - len(Z) : end] = short @ Z.T
         return out
 
     def error(self, problem: Problem) -> float:
@@ -220,7 +222,7 @@ def gather(
     parts: Iterable[npt.NDArray[np.floating]], n: int, width: int, dtype: npt.DTypeLike = np.float64
 ) -> npt.NDArray[Any]:
     """Parts of `n` samples in all as one array ``(n, width)``; holds one part at a time besides it."""
-    out = np.empty((n, width), dtype)
+    out = on_own_pages((n, width), dtype)
     row = 0
     for part in parts:
         out[row : row + len(part)] = part

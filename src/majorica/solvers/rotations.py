@@ -24,7 +24,7 @@ LEAST, LEAST_FLAT = 1.0, 0.1
 #: Pairs that may fail in a row, the most suspicious first, before the rest are taken to be fine.
 PATIENCE = 32
 #: Squares that are correlated at a time.
-SQUARES = 2**14
+SQUARES = 2**13
 
 
 def square_correlations(Y: Array, most: int = SQUARES) -> F64:
