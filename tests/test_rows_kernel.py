@@ -6,8 +6,8 @@ import numba as nb
 import numpy as np
 import pytest
 
-from majorica.kernels import rows
-from majorica.kernels.rows import LANES, add_rows, apply_symmetric, padded
+from majorica.kernels import rows, sweep
+from majorica.kernels.rows import LANES, LATE, add_rows, apply_symmetric, padded
 
 
 @nb.njit
@@ -93,3 +93,26 @@ def test_conjugate_gradient_sets_out_and_advances(k: int) -> None:
     assert square == pytest.approx(((residual + 0.4 * Ad) ** 2).sum())
     np.testing.assert_array_equal(work[4:], before[4:])
     np.testing.assert_array_equal(work[:, k:], before[:, k:])
+
+
+@pytest.mark.parametrize("late", [0, 1, 5, LATE])
+@pytest.mark.parametrize("k", SIZES)
+def test_inverse_is_renewed_by_several_rows_at_once(k: int, late: int) -> None:
+    """As one row after the other would, each with the inverse as the rows before have left it."""
+    rng = np.random.default_rng([k, late])
+    before = rng.normal(size=(k, k))
+    columns, steps = 0.3 * rng.normal(size=(2, LATE, k))
+    size = padded(k)
+    work = np.full((sweep.STEPS + LATE) * size + LATE * (LATE + 1), 1e300)  # of rows that are not late: ignored
+    shares = work[(sweep.STEPS + LATE) * size :]
+    expected = before.copy()
+    for r in range(late):
+        work[(sweep.COLUMNS + r) * size :][:k] = columns[r]
+        work[(sweep.STEPS + r) * size :][:k] = steps[r]
+        shares[r * LATE : r * LATE + r] = columns[:r] @ steps[r]
+        expected += np.outer(columns[r], steps[r] @ expected)
+    inverse = np.full(k * k + 16, 7.0)
+    inverse[: k * k] = before.ravel()
+    assert sweep.catch_up(inverse, k, work, late) == 0
+    np.testing.assert_allclose(inverse[: k * k].reshape(k, k), expected, atol=1e-10, rtol=1e-10)
+    assert (inverse[k * k :] == 7).all()
