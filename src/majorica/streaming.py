@@ -26,6 +26,9 @@ Array = npt.NDArray[np.floating]
 
 #: Records of a stream's trace; once full, every other one is dropped.
 TRACE_RECORDS = 4096
+#: Standard deviations up to which samples of float32 are learnt from in float32: of a larger one's square float32 keeps
+#: too few digits to add others to it.
+SHORT_REACH = 1000.0
 
 
 @dataclass
@@ -187,7 +190,9 @@ class StreamFit:
     def _learn(self, X: Array) -> None:
         assert self.state is not None
         assert self.whitening is not None
-        Z = (X - self.whitening.mean) @ self.whitening.matrix.T
+        Z: Array = (X - self.whitening.mean) @ self.whitening.matrix.T
+        if X.dtype == np.float32 and np.abs(Z).max(initial=0.0) <= SHORT_REACH:
+            Z = Z.astype(np.float32)
         make_online(self.options).update(self.state, Z)
         self._record(len(X))
 

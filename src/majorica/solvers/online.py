@@ -7,13 +7,13 @@ from types import ModuleType
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from majorica.densities.table import Densities
 from majorica.kernels import Backend, kernels_for
 from majorica.solvers.averages import Averages
 from majorica.solvers.base import State
 from majorica.solvers.shapes import Shapes, basis_means
+from majorica.sources.base import Array
 from majorica.statistics import F64, Statistics, invert
 from majorica.surrogate import Surrogate, stationary_surrogate
 
@@ -120,12 +120,15 @@ class Online:
             length *= 2
         return min(length, self.batch_size)
 
-    def update(self, state: OnlineState, Z: npt.NDArray[np.floating], *, backend: Backend = None) -> None:
-        """Learn from whitened samples ``(b, k)``, mini-batch by mini-batch; the last one may be short."""
+    def update(self, state: OnlineState, Z: Array, *, backend: Backend = None) -> None:
+        """Learn from whitened samples ``(b, k)``, mini-batch by mini-batch; the last one may be short.
+
+        Those of float32 stay so; what is summed over samples is kept in float64.
+        """
         start = 0
         while start < len(Z):
             length = self.length(len(state.W), state.seen)
-            self._update_batch(state, Z[start : start + length].astype(np.float64), backend)
+            self._update_batch(state, Z[start : start + length], backend)
             start += length
 
     def rate(
@@ -154,17 +157,17 @@ class Online:
             return float(self.rate(seen / self.batch_size, samples))
         return float(self._weight(seen / SLOW_UNIT, samples, 1.0, SLOW_UNIT, max(self.alpha, SLOW_ALPHA)))
 
-    def _update_batch(self, state: OnlineState, Z: F64, backend: Backend) -> None:
+    def _update_batch(self, state: OnlineState, Z: Array, backend: Backend) -> None:
         assert state.surrogate is not None
         surrogate, densities = state.surrogate, state.densities
         b, p = len(Z), len(state.W)
         unit = self.unit(p)
         slow = self._slow_rate(state.seen, b)
-        state.shift += slow * (Z.mean(axis=0) - state.shift)
-        Z = Z - state.shift
+        state.shift += slow * (Z.mean(axis=0, dtype=np.float64) - state.shift)
+        Z = Z - state.shift.astype(Z.dtype)
         kernels = kernels_for(densities, backend)
         statistics = self._predict(state, Z, kernels)
-        scatter = Z.T @ Z / b
+        scatter = np.asarray(Z.T @ Z, np.float64) / b
         state.covariance += slow * (scatter - state.covariance)
         count = self.count(p, state.seen) if self.averaged else state.seen / unit
         rate = float(self.rate(count, b, unit=unit))
@@ -172,7 +175,7 @@ class Online:
         if self.q is None or self.q >= p:
             self._learn_all(state, Z, kernels)
         else:
-            self._learn_some(state, Z, self.q, kernels)
+            self._learn_some(state, Z.astype(np.float64, copy=False), self.q, kernels)
         for i in np.flatnonzero(~densities.super_gaussian).tolist():
             weight = float(densities[i].weight(np.zeros(1))[0])
             surrogate.moments[i] = weight * surrogate.covariance
@@ -187,7 +190,7 @@ class Online:
             longest = np.inf if self.half_life is None else self.half_life / np.log(2)
             state.averages.add(state.W, b, state.seen, self.memory(p, state.seen), longest)
 
-    def _predict(self, state: OnlineState, Z: F64, kernels: ModuleType) -> Statistics:
+    def _predict(self, state: OnlineState, Z: Array, kernels: ModuleType) -> Statistics:
         """The loss of samples not learnt from yet, and their statistics at the answer."""
         densities, averages = state.densities, state.averages
         candidates = state.W[None] if averages is None else averages.candidates
@@ -228,7 +231,7 @@ class Online:
             surrogate.tilts[changed] = fresh.tilts[changed]
             surrogate.offsets[changed] = fresh.offsets[changed]
 
-    def _learn_all(self, state: OnlineState, Z: F64, kernels: ModuleType) -> None:
+    def _learn_all(self, state: OnlineState, Z: Array, kernels: ModuleType) -> None:
         """Every statistic learns from every sample; p^3 operations a sample."""
         assert state.surrogate is not None
         surrogate = state.surrogate
