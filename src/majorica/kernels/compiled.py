@@ -36,7 +36,7 @@ from majorica.kernels.views import borrow
 from majorica.statistics import F64, Statistics
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "3c7f7fcd9b17642a"
+INLINED_DIGEST = "4c0f321474463479"
 Array = npt.NDArray[np.floating]
 #: Bytes of a component's samples in a tile, with products in registers: two tiles' rows stay in the first-level cache.
 ROW = 4096

@@ -27,7 +27,7 @@ from majorica.surrogate import Surrogate
 Selection = Literal["greedy", "random"]
 #: Bytes of whitened samples that are kept unless a limit of memory is set: whitening them anew is a sixth of a pass.
 MOST_WHITE = 2**28
-#: Products in a call of compiled mini-batches, some milliseconds, unless a callback wants each step.
+#: Products in a call of compiled mini-batches, some 50 ms, unless a callback wants each step.
 CALL = 400_000_000
 
 
