@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: demo test test-slow test-browser lint bench race floor big paper paper-full docs clean
+.PHONY: demo test test-slow test-browser lint bench race floor streams big paper paper-full docs clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -38,7 +38,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: race floor
+bench: race floor streams
 
 # make race EEG=recording.npy IMAGES=images.npz
 race: $(STAMP)
@@ -47,6 +47,9 @@ race: $(STAMP)
 
 floor: $(STAMP)
 	$(BIN)/python -m benchmarks.floor
+
+streams: $(STAMP)
+	$(BIN)/python -m benchmarks.streams
 
 # Writes files of 1, 10 and 16 GB and removes them: make big IMAGES=images.npz FOLDER=/large/disk
 big: $(STAMP)

@@ -67,6 +67,10 @@ class RankWarning(MajoricaWarning):
     """The data has fewer dimensions than features; components were reduced."""
 
 
+class OutlierWarning(MajoricaWarning):
+    """Samples of a stream lie so far out that they are hardly the sources' own."""
+
+
 def optional_import(module: str, *, extra: str, purpose: str) -> ModuleType:
     """Import an optional dependency, or say which extra installs it."""
     try:

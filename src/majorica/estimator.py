@@ -262,6 +262,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         self._stream = session
         if result is not None:
             self._publish(result, session=session)
+        session.warn_far()
         return self
 
     def _new_session(self) -> StreamFit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -10,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from majorica.engines import ThreadEngine
-from majorica.errors import DataError
+from majorica.errors import DataError, OutlierWarning
 from majorica.fitting import START_SAMPLES as START_SAMPLES
 from majorica.fitting import Fitted, Options, fit_source, make_online, start_samples
 from majorica.merging import match_components
 from majorica.problem import Problem
 from majorica.solvers import Step, StopReason, Trace
 from majorica.solvers.online import OnlineState
+from majorica.solvers.outliers import distances, draw_in_all
 from majorica.sources.array import ArraySource
 from majorica.statistics import F64
 from majorica.surrogate import Surrogate, stationary_surrogate
@@ -29,6 +31,8 @@ TRACE_RECORDS = 4096
 #: Standard deviations up to which samples of float32 are learnt from in float32: of a larger one's square float32 keeps
 #: too few digits to add others to it.
 SHORT_REACH = 1000.0
+#: How many times as far out as any may be a sample is rather a fault than a source's own value, and worth a warning.
+GLITCH = 100.0
 
 
 @dataclass
@@ -90,6 +94,8 @@ class StreamFit:
     elapsed: float = 0.0  #: seconds spent learning
     stopped: bool = False  #: a callback asked to stop
     drift: Drift = field(default_factory=Drift)
+    excess: float = 1.0  #: the most that one of the first samples was divided by to draw it in
+    warned: bool = False  #: of samples far out
     #: Order and signs in which results show the state's rows. The state keeps its own, so that what it learns does
     #: not depend on which provisional models there were.
     order: npt.NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
@@ -133,6 +139,19 @@ class StreamFit:
                 X = X[size:]
             self.elapsed = before + time.perf_counter() - began
 
+    def warn_far(self) -> None:
+        """Say once that samples lie farther out than sources' own values do."""
+        excess = self.excess if self.state is None else max(self.excess, self.state.excess)
+        if excess < GLITCH or self.warned:
+            return
+        self.warned = True
+        warnings.warn(
+            f"one of the first {self.seen:,} samples of the stream lies {excess:.2g} times as far out as any may; "
+            "such samples are drawn in before they are learnt from, drop them if they are a sensor's faults",
+            OutlierWarning,
+            stacklevel=3,
+        )
+
     def _check(self, X: Array) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             fine = np.isfinite(np.einsum("ij,ij->", X, X, dtype=np.float64))
@@ -166,16 +185,24 @@ class StreamFit:
     def _start(self) -> None:
         """Fit the samples so far with the default solver and hand over to the online one."""
         engine = ThreadEngine(1)
-        source = ArraySource(np.concatenate(self.buffer))
+        source = self._first_samples()
         fitted = fit_source(source, self._start_options(self.rng), engine)
         problem = Problem(source, fitted.whitening, engine)
         surrogate = Surrogate.from_moments(problem.moments(fitted.W, fitted.densities), problem.covariance)
         self.state = make_online(self.options).init(fitted.W, fitted.densities, surrogate, source.n_samples, self.rng)
+        far = distances(problem.read(((0, problem.n),)), fitted.W, problem.covariance)
+        self.state.reach = min(self.state.reach, float(far.max()))
         self.order, self.signs = self._alignment(fitted)
         self.whitening, self.provisional = fitted.whitening, _shown(fitted, self.order, self.signs)
         self.state.loss = fitted.loss
         self.buffer.clear()
         self._record(source.n_samples)
+
+    def _first_samples(self) -> ArraySource:
+        """The samples kept so far, those far out drawn in."""
+        X, excess = draw_in_all(np.concatenate(self.buffer))
+        self.excess = max(self.excess, excess)
+        return ArraySource(X)
 
     def _start_options(self, rng: np.random.Generator) -> Options:
         return replace(self.options, solver="progressive", tol=None, max_iter=500, callbacks=(), rng=rng)
@@ -240,7 +267,7 @@ class StreamFit:
         if self.buffered < 2:
             raise DataError(f"the stream gave n_samples={self.buffered} so far; at least 2 samples are needed")
         if self.provisional is None or self.buffered >= 2 * self.fitted_at:
-            source = ArraySource(np.concatenate(self.buffer))
+            source = self._first_samples()
             options = self._start_options(np.random.default_rng(self.buffered))
             fitted = fit_source(source, options, ThreadEngine(1))
             self.provisional = _shown(fitted, *self._alignment(fitted))

@@ -45,6 +45,7 @@ def test_float32_learns_as_float64_does(monkeypatch: pytest.MonkeyPatch) -> None
     np.testing.assert_allclose(short.components_, long.components_, atol=2e-3 * np.abs(long.components_).max())
 
 
+@pytest.mark.filterwarnings("ignore::majorica.errors.OutlierWarning")
 @pytest.mark.parametrize("far", [10 * SHORT_REACH, 1e6])
 def test_samples_far_out_are_learnt_in_float64(far: float, monkeypatch: pytest.MonkeyPatch) -> None:
     X = mixture(40_000, 4)[0].astype(np.float32)

@@ -10,8 +10,10 @@ import numpy as np
 
 from majorica.densities.table import Densities
 from majorica.kernels import Backend, kernels_for
+from majorica.solvers import outliers
 from majorica.solvers.averages import Averages
 from majorica.solvers.base import State
+from majorica.solvers.outliers import distances, draw_in
 from majorica.solvers.shapes import Shapes, basis_means
 from majorica.sources.base import Array
 from majorica.statistics import F64, Statistics, invert
@@ -46,6 +48,8 @@ class OnlineState(State):
     unfitted: int = 0  #: samples since the shapes were last looked at
     covariance: F64 = field(default_factory=lambda: np.empty((0, 0)))  #: running covariance, slower than the moments'
     averages: Averages | None = None  #: None if W itself is the answer
+    reach: float = 0.0  #: standard deviations that samples of late lay out, but for those drawn in
+    excess: float = 1.0  #: the most that a sample was divided by to draw it in
 
     @property
     def answer(self) -> F64:
@@ -68,7 +72,8 @@ class Online:
     samples (447 at least) after 10,000 and ten times that after a million.
     It lets go of majorizers that touched at matrices long left behind, which
     hold W back; its noise is averaged out of the answer (:class:`Averages`).
-    Mini-batches are short at first and grow with the memory.
+    Mini-batches are short at first and grow with the memory. Samples so far
+    out that they would outweigh it are drawn in (:mod:`majorica.solvers.outliers`).
     """
 
     q: int | None = 2
@@ -97,6 +102,7 @@ class Online:
             shapes=Shapes.of(densities, adaptive=self.adaptive),
             covariance=surrogate.covariance.copy(),
             averages=Averages.start(W) if self.averaged else None,
+            reach=outliers.first_reach(p, self.memory(p, seen)),
         )
 
     def unit(self, p: int) -> float:
@@ -163,6 +169,8 @@ class Online:
         b, p = len(Z), len(state.W)
         unit = self.unit(p)
         slow = self._slow_rate(state.seen, b)
+        if self.averaged:
+            Z = self._drawn_in(state, Z)
         state.shift += slow * (Z.mean(axis=0, dtype=np.float64) - state.shift)
         Z = Z - state.shift.astype(Z.dtype)
         kernels = kernels_for(densities, backend)
@@ -189,6 +197,18 @@ class Online:
         if state.averages is not None:
             longest = np.inf if self.half_life is None else self.half_life / np.log(2)
             state.averages.add(state.W, b, state.seen, self.memory(p, state.seen), longest)
+
+    def _drawn_in(self, state: OnlineState, Z: Array) -> Array:
+        """`Z` with samples far out brought nearer; notes how far out the others are."""
+        assert state.surrogate is not None
+        p, b = len(state.W), len(Z)
+        far = distances(Z - state.shift.astype(Z.dtype), state.W, state.surrogate.covariance)
+        allowed = outliers.REACH * state.reach
+        beyond = far > allowed
+        state.excess = max(state.excess, float(far.max()) / allowed)
+        kept = np.exp(-b / (outliers.RECENT * self.memory(p, state.seen)))
+        state.reach = max(kept * state.reach, float(far[~beyond].max(initial=0.0)))
+        return draw_in(Z, state.shift, allowed / np.maximum(far, allowed)) if beyond.any() else Z
 
     def _predict(self, state: OnlineState, Z: Array, kernels: ModuleType) -> Statistics:
         """The loss of samples not learnt from yet, and their statistics at the answer."""

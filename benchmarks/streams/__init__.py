@@ -1,0 +1,1 @@
+"""What samples far out do to streams, with and without the rule that draws them in."""

@@ -1,0 +1,27 @@
+"""The benchmark of outliers in streams: the rule can be switched off, and does what the page says."""
+
+from __future__ import annotations
+
+import numpy as np
+from benchmarks.streams.__main__ import both, rule
+
+from majorica.solvers import outliers
+
+
+def test_the_rule_is_switched_off_and_on_again() -> None:
+    before = outliers.REACH, outliers.SHARE
+    with rule(on=False):
+        assert outliers.REACH == outliers.SHARE == np.inf
+    with rule(on=True):
+        assert before == (outliers.REACH, outliers.SHARE)
+    assert before == (outliers.REACH, outliers.SHARE)
+
+
+def test_one_fault_is_harmless_with_the_rule_alone() -> None:
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(3, 3))
+    X = rng.laplace(size=(14_000, 3)) @ A.T
+    X[12_000] *= 1e6
+    with_it, without = both(X, A)
+    assert with_it < 0.02
+    assert without > 0.2
