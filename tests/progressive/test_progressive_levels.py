@@ -16,7 +16,7 @@ from majorica.densities import Huber
 from majorica.densities.table import Densities
 from majorica.engines.threads import ThreadEngine
 from majorica.problem import Problem, pass_block_length
-from majorica.solvers import Progressive
+from majorica.solvers import Progressive, StopReason
 from majorica.solvers.levels import GROWTH, SHORT_ERROR, SHORT_FROM, Levels, cut_block
 from majorica.sources.array import ArraySource
 from majorica.whitening import Whitening
@@ -161,3 +161,29 @@ def test_blocks_are_cut_unless_they_have_several_ranges() -> None:
     assert cut_block(((3, 13),), 4) == [((3, 7),), ((7, 11),), ((11, 13),)]
     several = ((0, 10), (20, 30))  # an engine may keep just these samples
     assert cut_block(several, 4) == [several]
+
+
+@pytest.mark.parametrize("density", [None, Huber()], ids=["adaptive", "huber"])
+def test_a_level_ends_where_no_step_can_be_seen_to_gain(density, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep of rows, one pass each, would not be seen to gain on an early level's float32 either."""
+    searches, sweeps = [], []
+    search, done = Progressive._line_search, Progressive._level_done
+
+    def watch(self, problem, state, direction):
+        found = search(self, problem, state, direction)
+        searches.append((state.levels.last, found))
+        return found
+
+    monkeypatch.setattr(Progressive, "_line_search", watch)
+    monkeypatch.setattr(Progressive, "_rows", lambda *_: sweeps.append(1))
+    monkeypatch.setattr(  # as where steps gain more than was promised: early levels go on
+        Progressive,
+        "_level_done",
+        lambda self, problem, state, gain: state.levels.last and done(self, problem, state, gain),
+    )
+    monkeypatch.setattr("majorica.solvers.levels.SHORT_ERROR", 1e-3)
+    watched = run(make_data("laplace", SHORT_FROM, 4, seed=0), density)
+    assert (False, False) in searches
+    assert not sweeps
+    assert max(watched.rises()) <= 1e-12
+    assert watched.state.stop is StopReason.FLOOR
