@@ -18,9 +18,10 @@ from majorica.kernels.machine import is_flat
 from majorica.kernels.rows import LANES, Rows
 from majorica.kernels.scratch import LINE, aligned
 from majorica.kernels.tiles import HALVES, MOST, VECTOR, Tile
+from majorica.kernels.views import address
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "d8444c1ef9e538e5"
+INLINED_DIGEST = "79701ba996ecedfb"
 #: Bytes of a vector of float64 and of float32: shorter ones leave out more of what lies before the diagonal.
 WIDE, SHORT = VECTOR, 32 if HALVES else VECTOR
 #: Vectors of a sum of few components' samples; behind samples so much is read.
@@ -36,7 +37,7 @@ def make_readable(rows: int, k: int, dtype: np.dtype[np.floating]) -> npt.NDArra
 
 def product_size(k: int, item: int) -> int:
     """Numbers in the `product` of :func:`add_outer`."""
-    return -(-k // 16) * 16 * int(_width(k, item))
+    return (-(-k // 16) * 16 + 4) * int(_width(k, item))  # the lowest tile may have 16 rows, or end 4 rows further down
 
 
 @nb.njit(nogil=True, cache=True)
@@ -93,13 +94,14 @@ def _tile(rows, vectors, shorter=0):
 
 _tile_16x1, _tile_12x2, _tile_12x1 = _tile(16, 1), _tile(12, 2), _tile(12, 1)
 _tile_8x3, _tile_8x2, _tile_8x1 = _tile(8, 3), _tile(8, 2), _tile(8, 1)
+_tile_6x2, _tile_6x1 = _tile(6, 2), _tile(6, 1)
 _tile_4x4, _tile_4x2, _tile_4x1, _tile_last = _tile(4, 4), _tile(4, 2), _tile(4, 1), _tile(8, 2, 8)
 
 
 @nb.njit(nogil=True, cache=True)
 def _height(left, below):
     """Rows of tiles `left` vectors wide in all, with so many rows still to do: few passes over the samples."""
-    if MOST < 4 or left == 4:
+    if left == 4:
         return 4
     if left <= 2 and 8 < below <= 16:
         return 16 if below > 12 else 12
@@ -111,18 +113,52 @@ def _breadth(high, left):
     """Vectors of the next tile of so many rows."""
     if high == 8 and left > 2 and left != 4:
         return 3
-    return 4 if high == 4 and left == 4 and MOST == 4 else min(left, 2)
+    return 4 if high == 4 and left == 4 else min(left, 2)
 
 
 @nb.njit(nogil=True, cache=True)
-def _fill_tiles(numbers, start, chosen, factors, m, k, product, width, ahead, until):
-    """The tiles of the sum that reach to its diagonal or beyond, into `product` with rows of `width`."""
+def _fill_panels(numbers, start, chosen, factors, m, k, product, width, ahead, until, then, end):
+    """:func:`_fill_tiles` where twelve sums stay in registers: six rows at a time of two vectors of the columns."""
+    lanes = _lanes(numbers.itemsize)
+    for panel in range(0, width, 2 * lanes):
+        row = 0
+        while row < min(panel + 2 * lanes, k):
+            if ahead >= until:
+                ahead, until, then = then, end, end
+            line = LINE if ahead < until else 0
+            high = 6 if k - row > 4 else 4
+            whole = panel + lanes < width and row < panel + lanes
+            column = panel if whole or panel + lanes >= width else panel + lanes
+            to = row * width + column
+            if whole and high == 6:
+                _tile_6x2(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
+            elif whole:
+                _tile_4x2(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
+            elif high == 6:
+                _tile_6x1(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
+            else:
+                _tile_4x1(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
+            row, ahead = row + high, ahead + m * line
+
+
+@nb.njit(nogil=True, cache=True)
+def _fill_tiles(numbers, start, chosen, factors, m, k, product, width, ahead, until, then, end):
+    """The tiles of the sum that reach to its diagonal or beyond, into `product` with rows of `width`.
+
+    Lines between the addresses `ahead` and `until` are asked for meanwhile, a line a sample, and those from `then` to
+    `end` after them.
+    """
+    if MOST < 4:
+        _fill_panels(numbers, start, chosen, factors, m, k, product, width, ahead, until, then, end)
+        return
     lanes, row = _lanes(numbers.itemsize), 0
     while row < k:
         column = row // lanes * lanes
         left = (width - column) // lanes
         high = _height(left, k - row)
         while left > 0:
+            if ahead >= until:
+                ahead, until, then = then, end, end
             to, line = row * width + column, LINE if ahead < until else 0
             wide = _breadth(high, left)
             if wide == 4:
@@ -237,10 +273,11 @@ def add_outer(numbers, start, chosen, factors, m, k, sums, at, product, ahead, u
     What lies left of the squares on the diagonal, of LANES rows each, stays
     as it was. `numbers` are those of :func:`make_readable`, `sums` of float64
     are (k k,) numbers from `at` on, `product` has the numbers' precision and ``product_size(k)`` numbers.
-    What lies between the addresses `ahead` and `until` is asked for meanwhile, a line a sample.
+    The sums are asked for meanwhile, then what lies between the addresses `ahead` and `until`, a line a sample.
     """
     width, whole = _width(k, numbers.itemsize), k // LANES * LANES
-    _fill_tiles(numbers, start, chosen, factors, m, k, product, width, ahead, until)
+    own = address(sums) + at * 8
+    _fill_tiles(numbers, start, chosen, factors, m, k, product, width, own, own + k * k * 8, ahead, until)
     for row in range(0, whole, LANES):
         _add_rows(product, width, sums, at, k, row)
     for i in range(whole, k):
@@ -253,7 +290,7 @@ def add_outer(numbers, start, chosen, factors, m, k, sums, at, product, ahead, u
 def add_packed(numbers, start, chosen, factors, m, k, packed, product):
     """As :func:`add_outer`, to the upper triangle of the sum alone, row after row in `packed` (k (k + 1) / 2,)."""
     width, at = _width(k, numbers.itemsize), 0
-    _fill_tiles(numbers, start, chosen, factors, m, k, product, width, 0, 0)
+    _fill_tiles(numbers, start, chosen, factors, m, k, product, width, 0, 0, 0, 0)
     for a in range(k):
         for c in range(k - a):
             packed[at + c] += product[a * width + a + c]
