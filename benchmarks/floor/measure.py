@@ -24,7 +24,7 @@ def sample_count(solver: str, p: int, *, quick: bool) -> int:
     work = {"progressive": 4 * p * p, "incremental": 4 * p * p + 4 * p**3 / 100}.get(solver, p**3)
     n = int(np.clip((1e8 if quick else 2e9) / work, 2000, 50_000 if quick else 500_000))
     if solver == "incremental" and not quick:
-        n = max(n, 500 * p)  # for its own mini-batch size
+        n = max(n, 640 * p)  # for its own mini-batch size
     return n // 1000 * 1000
 
 

@@ -20,7 +20,7 @@ from majorica.kernels.choose import choose_samples, whiten_samples
 from majorica.kernels.few import BLOCK, LEAST, MOST, PARAMS, SUMS, add_few, few_params, move_few
 from majorica.kernels.gaps import block_length, repeat_shapes
 from majorica.kernels.moves import append_pairs, move_part, room_for_pairs
-from majorica.kernels.outer import OUTER, add_outer, add_samples, make_readable, product_size
+from majorica.kernels.outer import add_outer, add_samples, in_registers, make_readable, product_size
 from majorica.kernels.ranks import name_bits
 from majorica.kernels.rounding import repeat_cells
 from majorica.kernels.rows import LANES
@@ -31,7 +31,7 @@ from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look
 from majorica.kernels.views import address, borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "aa2b999b062475c7"
+INLINED_DIGEST = "32751a9c87567445"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over, or a thread failed. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
@@ -46,7 +46,7 @@ def make_rooms(
     p: int, f: int, q: int, length: int, parts: int, dtype: np.dtype, *, coded: bool
 ) -> tuple[np.ndarray, ...]:
     """The arrays a thread works in, made here so that compiled code need not count its views of them."""
-    longest, block = parts * length, block_length(p, dtype.itemsize)
+    longest, block, tiled = parts * length, block_length(p, dtype.itemsize), in_registers(p, dtype.itemsize)
     return (
         np.empty(max(1, 1024 // f) * f, dtype),  # the mean, over and over
         aligned(length * (f + p + 2), dtype),
@@ -62,8 +62,8 @@ def make_rooms(
         np.empty(longest, np.uint32),
         np.empty(longest),  # tilts, or
         np.empty(longest, dtype),  # weights of the chosen
-        np.empty(0 if p <= OUTER else 2 * longest * p, dtype),
-        np.empty(product_size(p, dtype.itemsize) if p <= OUTER else STRIP * p, dtype),
+        np.empty(0 if tiled else 2 * longest * p, dtype),
+        np.empty(product_size(p, dtype.itemsize) if tiled else STRIP * p, dtype),
         begin_with_line(make_work(p)),
         aligned(p * (2 * BLOCK + PARAMS) if p <= MOST else 0, np.dtype(np.float64)),
     )
@@ -109,7 +109,7 @@ def _add_component(
     offsets[i] += scale * total
     if flat > 0:
         add_samples(white, start, own, leans, m, k, tilts, i * k)
-    elif k <= OUTER:
+    elif in_registers(k, white.itemsize):
         add_outer(white, start, own, weights, m, k, moments, at, product, ahead, until)
     else:
         add_strips(gemm, white, start, own, weights, m, k, moments, at, samples, product)

@@ -26,13 +26,19 @@ INLINED_DIGEST = "79701ba996ecedfb"
 WIDE, SHORT = VECTOR, 32 if HALVES else VECTOR
 #: Vectors of a sum of few components' samples; behind samples so much is read.
 BESIDE = 2
-#: Components up to which this is quicker than copies and BLAS.
-OUTER = 128
+#: Components up to which this is quicker than copies and BLAS, of float64 and of float32.
+OUTER, OUTER_SHORT = 128, 128 if MOST == 4 else 512
 
 
 def make_readable(rows: int, k: int, dtype: np.dtype[np.floating]) -> npt.NDArray[np.floating]:
     """An array ``(rows, k)`` that begins where a cache line does, with some vectors' room behind it."""
     return aligned(rows * k, dtype, BESIDE * VECTOR).reshape(rows, k)
+
+
+@nb.njit(nogil=True, cache=True)
+def in_registers(k, item):
+    """Whether samples of k numbers of so many bytes are for :func:`add_outer`."""
+    return k <= (OUTER if item == 8 else OUTER_SHORT)
 
 
 def product_size(k: int, item: int) -> int:
