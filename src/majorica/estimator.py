@@ -229,6 +229,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
                     self._publish(fitted)
         if self.stop_reason_ == StopReason.INTERRUPTED.value:
             warn_interrupted(self.trace_, checkpoint)
+        if solver == "online":
+            session.warn_far()
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:

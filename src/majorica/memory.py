@@ -144,7 +144,8 @@ def _parts(source: Source | Stream, options: Options, n_jobs: int, *, on_disk: b
     if not online:
         parts["random subsets"] = _subsets(source, options, n, k, length)
     if online:
-        parts["first samples of the stream"] = 3 * min(n, start) * f * 8
+        # As they came, in one piece, whitened and unmixed; with some drawn in, a copy and the others besides.
+        parts["first samples of the stream"] = 5 * min(n, start) * f * 8
     if options.solver in ("batch", "incremental", "online"):
         packed = flight * k * k * (k + 1) * 4
         if options.solver == "incremental":  # only where shapes are refitted, some components at a time

@@ -65,7 +65,6 @@ def _learn(session: StreamFit, blocks: Iterator[Array], checkpoint: Checkpoint |
             within = True
             session.update(X)
             within = False
-            session.warn_far()
             if session.stopped:
                 break
             if checkpoint is not None and checkpoint.due():

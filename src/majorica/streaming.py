@@ -94,7 +94,7 @@ class StreamFit:
     elapsed: float = 0.0  #: seconds spent learning
     stopped: bool = False  #: a callback asked to stop
     drift: Drift = field(default_factory=Drift)
-    excess: float = 1.0  #: the most that one of the first samples was divided by to draw it in
+    excess: float = 1.0  #: the most that a sample of the provisional model was divided by to draw it in
     warned: bool = False  #: of samples far out
     #: Order and signs in which results show the state's rows. The state keeps its own, so that what it learns does
     #: not depend on which provisional models there were.
@@ -141,7 +141,7 @@ class StreamFit:
 
     def warn_far(self) -> None:
         """Say once that samples lie farther out than sources' own values do."""
-        excess = self.excess if self.state is None else max(self.excess, self.state.excess)
+        excess = self.excess if self.state is None else self.state.excess
         if excess < GLITCH or self.warned:
             return
         self.warned = True
@@ -185,24 +185,20 @@ class StreamFit:
     def _start(self) -> None:
         """Fit the samples so far with the default solver and hand over to the online one."""
         engine = ThreadEngine(1)
-        source = self._first_samples()
+        X, excess = draw_in_all(np.concatenate(self.buffer))
+        source = ArraySource(X)
         fitted = fit_source(source, self._start_options(self.rng), engine)
         problem = Problem(source, fitted.whitening, engine)
         surrogate = Surrogate.from_moments(problem.moments(fitted.W, fitted.densities), problem.covariance)
         self.state = make_online(self.options).init(fitted.W, fitted.densities, surrogate, source.n_samples, self.rng)
         far = distances(problem.read(((0, problem.n),)), fitted.W, problem.covariance)
         self.state.reach = min(self.state.reach, float(far.max()))
+        self.state.excess = excess
         self.order, self.signs = self._alignment(fitted)
         self.whitening, self.provisional = fitted.whitening, _shown(fitted, self.order, self.signs)
         self.state.loss = fitted.loss
         self.buffer.clear()
         self._record(source.n_samples)
-
-    def _first_samples(self) -> ArraySource:
-        """The samples kept so far, those far out drawn in."""
-        X, excess = draw_in_all(np.concatenate(self.buffer))
-        self.excess = max(self.excess, excess)
-        return ArraySource(X)
 
     def _start_options(self, rng: np.random.Generator) -> Options:
         return replace(self.options, solver="progressive", tol=None, max_iter=500, callbacks=(), rng=rng)
@@ -267,10 +263,12 @@ class StreamFit:
         if self.buffered < 2:
             raise DataError(f"the stream gave n_samples={self.buffered} so far; at least 2 samples are needed")
         if self.provisional is None or self.buffered >= 2 * self.fitted_at:
-            source = self._first_samples()
+            X, excess = draw_in_all(np.concatenate(self.buffer))
+            source = ArraySource(X)
             options = self._start_options(np.random.default_rng(self.buffered))
             fitted = fit_source(source, options, ThreadEngine(1))
             self.provisional = _shown(fitted, *self._alignment(fitted))
+            self.excess = excess
             self.fitted_at = self.buffered
         return replace(self.provisional, n_samples=self.buffered, stop=StopReason.STREAM_END)
 

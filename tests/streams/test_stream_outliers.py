@@ -47,11 +47,13 @@ def error(ica: ICA, A: np.ndarray, X: np.ndarray) -> float:
 @pytest.mark.parametrize(("kind", "density"), [("laplace", "adaptive"), ("laplace", "huber"), ("uniform", "adaptive")])
 @pytest.mark.parametrize("at", [500, START_SAMPLES - 1, START_SAMPLES, 25_500])
 @pytest.mark.parametrize("far", [1e3, 1e6, 1e15])
-def test_one_sample_far_out_does_no_harm(kind: str, density: str, at: int, far: float) -> None:
+def test_one_sample_far_out_does_little_harm(kind: str, density: str, at: int, far: float) -> None:
+    """Uniform sources lose most by one in the start: there it counts until the shapes' slow means forget it."""
     X, A = mixture(kind)
     spoilt = X.copy()
     spoilt[at, 0] += far * X[:, 0].std()
-    assert error(learn(spoilt, density=density), A, X) < error(learn(X, density=density), A, X) + 1e-3
+    worse = 2e-4 if kind == "laplace" or at > START_SAMPLES else 1e-3
+    assert error(learn(spoilt, density=density), A, X) < error(learn(X, density=density), A, X) + worse
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -114,18 +116,44 @@ def test_the_warning_comes_once_and_costs_nothing() -> None:
     assert ica.n_samples_seen_ == 12_000  # learnt and published all the same
     ica.partial_fit(X[12_000:])
     assert ica.n_samples_seen_ == 14_000
-    quiet, again = learn(X), pickle.loads(pickle.dumps(ica))
-    np.testing.assert_array_equal(again.components_, ica.components_)
-    assert quiet.n_samples_seen_ == 14_000
+    np.testing.assert_array_equal(ica.components_, learn(X).components_)
 
 
-def test_fit_of_a_stream_warns_too() -> None:
-    X, _ = mixture(n=13_000)
+def test_what_is_known_of_distances_is_pickled() -> None:
+    X, _ = mixture(n=15_000)
+    X[11_200] *= 1e6
+    ica = learn(X[:13_000])
+    again = pickle.loads(pickle.dumps(ica))
+    X[13_400] *= 50
+    for model in (ica, again):
+        model.partial_fit(X[13_000:])  # it warned before
+    np.testing.assert_array_equal(ica.components_, again.components_)
+
+
+def test_states_that_know_no_distances_go_on() -> None:
+    X, A = mixture(n=40_000)
+    ica = learn(X[:15_000])
+    ica._stream.state.reach = 0.0
+    for start in range(15_000, len(X), 1000):
+        ica.partial_fit(X[start : start + 1000])
+    assert error(ica, A, X) < 0.002
+
+
+def test_a_memory_of_a_few_samples_does_not_shrink() -> None:
+    X, _ = mixture(n=20_000)
+    ica = learn(X, half_life=5)
+    assert np.isfinite(ica.components_).all()
+    assert 0.2 < ica.transform(X[-2000:]).std() < 5
+
+
+@pytest.mark.parametrize("n", [6_000, 13_000])
+def test_fit_of_a_stream_warns_too(n: int) -> None:
+    X, _ = mixture(n=n)
     X[4_000] *= 1e6
     with pytest.warns(OutlierWarning, match="drawn in"):
         ICA(solver="online", random_state=0).fit(X)
     with pytest.warns(OutlierWarning, match="drawn in"):
-        ICA(random_state=0).fit(iter(np.split(X, 13)))
+        ICA(random_state=0).fit(iter(np.split(X, n // 1000)))
 
 
 # ---------------------------------------------------------------------------- parts
@@ -144,7 +172,7 @@ def test_samples_together_end_without_far_ones(seed: int, p: int, power: float, 
     drawn, most = draw_in_all(spoilt)
     Z = drawn - drawn.mean(axis=0)
     far = np.sqrt(np.einsum("ij,ij->i", Z @ np.linalg.pinv(Z.T @ Z / n), Z))
-    assert far.max() <= 1.11 * first_reach(p, n)
+    assert far.max() <= first_reach(p, n)
     near = np.setdiff1d(np.arange(n), where)
     np.testing.assert_array_equal(drawn[near], spoilt[near])
     assert np.isfinite(drawn).all()
@@ -152,9 +180,21 @@ def test_samples_together_end_without_far_ones(seed: int, p: int, power: float, 
     assert (most > 1) == (drawn is not spoilt)
 
 
+def test_a_few_components_of_many_features_are_protected_too() -> None:
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(900, 3))
+    X = rng.laplace(size=(12_000, 3)) @ A.T + 0.1 * rng.normal(size=(12_000, 900))
+    X[5_000] *= 1e5
+    ica = learn(X, n_components=3)
+    assert amari_distance(unit_rows(ica.components_, np.delete(X, 5_000, axis=0)), A * np.sqrt(2)) < 0.02
+
+
 def test_samples_together_are_left_alone_where_none_is_far() -> None:
     rng = np.random.default_rng(0)
+    spike = np.hstack([rng.normal(size=(5000, 2)), np.zeros((5000, 1))])
+    spike[70, 2] = 1.0
     for X in (
+        spike,  # a sensor that is dead but for one sample: alone in its direction
         rng.laplace(size=(5000, 3)),
         np.hstack([rng.normal(size=(5000, 2)), np.zeros((5000, 1))]),  # a dead channel
         np.repeat(rng.normal(size=(5000, 2)), 2, axis=1),  # each channel twice

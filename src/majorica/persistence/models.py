@@ -203,6 +203,8 @@ def _check_stream(session: Any, f: int) -> None:
             "signs": (session.signs, (k,)),
         }
     )
+    if any(type(number) is not float or not number >= 0 for number in (state.reach, state.excess, session.excess)):
+        raise ContainerError("its distances are not consistent")
     if state.averages is not None:
         means = state.averages
         _check_arrays({"averages": (means.candidates, (3, k, k)), "losses": (means.losses, (3,))})

@@ -48,7 +48,7 @@ class OnlineState(State):
     unfitted: int = 0  #: samples since the shapes were last looked at
     covariance: F64 = field(default_factory=lambda: np.empty((0, 0)))  #: running covariance, slower than the moments'
     averages: Averages | None = None  #: None if W itself is the answer
-    reach: float = 0.0  #: standard deviations that samples of late lay out, but for those drawn in
+    reach: float = 0.0  #: standard deviations that samples of late lay out, but for those drawn in; 0 if not known
     excess: float = 1.0  #: the most that a sample was divided by to draw it in
 
     @property
@@ -202,12 +202,15 @@ class Online:
         """`Z` with samples far out brought nearer; notes how far out the others are."""
         assert state.surrogate is not None
         p, b = len(state.W), len(Z)
+        memory = self.memory(p, state.seen)
+        # At least where the mean sample is: else a very short memory, all of it drawn in, would shrink without end.
+        reach = max(state.reach or outliers.first_reach(p, memory), float(np.sqrt(p)))
+        allowed = outliers.REACH * reach
         far = distances(Z - state.shift.astype(Z.dtype), state.W, state.surrogate.covariance)
-        allowed = outliers.REACH * state.reach
         beyond = far > allowed
         state.excess = max(state.excess, float(far.max()) / allowed)
-        kept = np.exp(-b / (outliers.RECENT * self.memory(p, state.seen)))
-        state.reach = max(kept * state.reach, float(far[~beyond].max(initial=0.0)))
+        kept = float(np.exp(-b / (outliers.RECENT * memory)))
+        state.reach = max(kept * reach, float(far[~beyond].max(initial=0.0)))
         return draw_in(Z, state.shift, allowed / np.maximum(far, allowed)) if beyond.any() else Z
 
     def _predict(self, state: OnlineState, Z: Array, kernels: ModuleType) -> Statistics:

@@ -127,7 +127,7 @@ class Progressive:
             self._evaluate_here(problem, state)
             state.loss = min(state.loss, known)  # the same point and shapes: they differ by rounding alone
             return
-        if gain < self._rounding(problem, state):  # more than that no step can be seen to gain on this level
+        if gain < self._rounding(problem, state):  # no row would be seen to gain on this level either
             self._finish_level(problem, state)
             return
         if state.memory.count:
