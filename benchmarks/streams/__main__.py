@@ -26,13 +26,13 @@ SOURCES = {
 @contextmanager
 def rule(on: bool) -> Iterator[None]:
     """The rule as it is, or switched off."""
-    before = outliers.REACH, outliers.SHARE
+    before = outliers.REACH, outliers.ROUNDS
     if not on:
-        outliers.REACH = outliers.SHARE = np.inf
+        outliers.REACH, outliers.ROUNDS = np.inf, 0
     try:
         yield
     finally:
-        outliers.REACH, outliers.SHARE = before
+        outliers.REACH, outliers.ROUNDS = before
 
 
 def error(X: np.ndarray, A: np.ndarray) -> float:

@@ -9,12 +9,16 @@ from majorica.solvers import outliers
 
 
 def test_the_rule_is_switched_off_and_on_again() -> None:
-    before = outliers.REACH, outliers.SHARE
+    before = outliers.REACH, outliers.ROUNDS
+    X = np.random.default_rng(0).normal(size=(2000, 3))
+    X[5] *= 1e6
     with rule(on=False):
-        assert outliers.REACH == outliers.SHARE == np.inf
+        assert outliers.REACH == np.inf
+        assert outliers.draw_in_all(X)[0] is X
     with rule(on=True):
-        assert before == (outliers.REACH, outliers.SHARE)
-    assert before == (outliers.REACH, outliers.SHARE)
+        assert before == (outliers.REACH, outliers.ROUNDS)
+        assert outliers.draw_in_all(X)[1] > 1000
+    assert before == (outliers.REACH, outliers.ROUNDS)
 
 
 def test_one_fault_is_harmless_with_the_rule_alone() -> None:

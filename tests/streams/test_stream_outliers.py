@@ -91,7 +91,7 @@ def test_streams_without_far_samples_are_learnt_as_they_are(monkeypatch: pytest.
     X, _ = mixture("uniform")
     plain = learn(X)
     monkeypatch.setattr(outliers, "REACH", np.inf)
-    monkeypatch.setattr(outliers, "SHARE", np.inf)
+    monkeypatch.setattr(outliers, "ROUNDS", 0)
     np.testing.assert_array_equal(plain.components_, learn(X).components_)
 
 
