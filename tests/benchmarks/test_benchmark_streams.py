@@ -13,7 +13,7 @@ def test_the_rule_is_switched_off_and_on_again() -> None:
     X = np.random.default_rng(0).normal(size=(2000, 3))
     X[5] *= 1e6
     with rule(on=False):
-        assert outliers.REACH == np.inf
+        assert np.inf == outliers.REACH
         assert outliers.draw_in_all(X)[0] is X
     with rule(on=True):
         assert before == (outliers.REACH, outliers.ROUNDS)
