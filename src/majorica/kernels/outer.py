@@ -28,6 +28,8 @@ WIDE, SHORT = VECTOR, 32 if HALVES else VECTOR
 BESIDE = 2
 #: Components up to which this is quicker than copies and BLAS, of float64 and of float32.
 OUTER, OUTER_SHORT = 128, 128 if MOST == 4 else 512
+#: Components from which on all their moments are too many for a second-level cache.
+MANY = 48
 
 
 def make_readable(rows: int, k: int, dtype: np.dtype[np.floating]) -> npt.NDArray[np.floating]:
@@ -279,11 +281,13 @@ def add_outer(numbers, start, chosen, factors, m, k, sums, at, product, ahead, u
     What lies left of the squares on the diagonal, of LANES rows each, stays
     as it was. `numbers` are those of :func:`make_readable`, `sums` of float64
     are (k k,) numbers from `at` on, `product` has the numbers' precision and ``product_size(k)`` numbers.
-    The sums are asked for meanwhile, then what lies between the addresses `ahead` and `until`, a line a sample.
+    What lies between the addresses `ahead` and `until` is asked for meanwhile, a line a sample; before it the
+    sums themselves, if there are MANY.
     """
     width, whole = _width(k, numbers.itemsize), k // LANES * LANES
     own = address(sums) + at * 8
-    _fill_tiles(numbers, start, chosen, factors, m, k, product, width, own, own + k * k * 8, ahead, until)
+    end = own + k * k * 8 if k >= MANY else own
+    _fill_tiles(numbers, start, chosen, factors, m, k, product, width, own, end, ahead, until)
     for row in range(0, whole, LANES):
         _add_rows(product, width, sums, at, k, row)
     for i in range(whole, k):
