@@ -27,7 +27,7 @@ WIDE, SHORT = VECTOR, 32 if HALVES else VECTOR
 #: Vectors of a sum of few components' samples; behind samples so much is read.
 BESIDE = 2
 #: Components up to which this is quicker than copies and BLAS, of float64 and of float32.
-OUTER, OUTER_SHORT = 128, 128 if MOST == 4 else 512
+OUTER, OUTER_SHORT = 128, 128 if MOST == 4 else 256
 #: Components from which on all their moments are too many for a second-level cache.
 MANY = 48
 
