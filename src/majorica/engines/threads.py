@@ -12,18 +12,20 @@ from functools import cache
 from typing import Any, TypeVar
 
 from majorica.engines.guard import Guard
+from majorica.engines.turns import Turns
 from majorica.errors import ParameterError
 from majorica.sources.base import Block, Source, read_block
 
 Result = TypeVar("Result")
-#: Blocks handed out together, at most, and tasks there must be for each thread even so.
-TOGETHER, TASKS_EACH = 4, 4
+#: Blocks under way or waiting to be asked for, a thread: of any results, and of small ones.
+AHEAD, FAR_AHEAD = 2, 8
 
 
 class ThreadEngine:
     """Runs blocks on `n_jobs` threads (kernels release the GIL).
 
-    The pool is made when a pass first needs it and closed by :meth:`close`.
+    The caller's is one of them. The pool of the others is made when a pass
+    first needs it and closed by :meth:`close`.
     """
 
     def __init__(self, n_jobs: int | None = None) -> None:
@@ -38,34 +40,52 @@ class ThreadEngine:
         *shared: Any,
         each: Sequence[Any] | None = None,
     ) -> Iterator[Result]:
-        """Results of `function`, one a block, in order; at most ``2 n_jobs`` blocks are in flight."""
-        arguments = _arguments(blocks, shared, each)
-        if source.in_memory and (self.n_jobs == 1 or len(blocks) == 1):
-            for block, given in zip(blocks, arguments, strict=True):
-                yield function(read_block(source, block), *given)
-            return
-        yield from self._in_order(self._tasks(function, source, blocks, arguments))
+        """Results of `function`, one a block, in order."""
+        yield from self._run(function, source, blocks, shared, each, AHEAD)
 
     def run_together(
         self, function: Callable[..., Result], source: Source, blocks: Sequence[Block], *shared: Any
     ) -> Iterator[Result]:
-        """:meth:`run` for results that take little memory: neighbours are handed out together, as tasks cost time."""
-        together = min(TOGETHER, len(blocks) // (TASKS_EACH * self.n_jobs))
-        if together < 2 or self.n_jobs == 1 or not source.in_memory:
-            yield from self.run(function, source, blocks, *shared)
+        """:meth:`run` for results that take little memory: more of them may wait, so that no thread has to."""
+        yield from self._run(function, source, blocks, shared, None, FAR_AHEAD)
+
+    def _run(
+        self,
+        function: Callable[..., Result],
+        source: Source,
+        blocks: Sequence[Block],
+        shared: tuple[Any, ...],
+        each: Sequence[Any] | None,
+        ahead: int,
+    ) -> Iterator[Result]:
+        def given(number: int) -> tuple[Any, ...]:
+            return shared if each is None else (each[number], *shared)
+
+        def call(number: int) -> Result:
+            return function(read_block(source, blocks[number]), *given(number))
+
+        if not source.in_memory:
+            from majorica.sources import prefetch
+
+            read = prefetch(source, blocks)  # one thread reads ahead
+            yield from self._in_order((function, X, *given(number)) for number, X in enumerate(read))
             return
-        parts = (blocks[start : start + together] for start in range(0, len(blocks), together))
-        for results in self._in_order((_read_and_run_all, function, source, part, shared) for part in parts):
-            yield from results
+        if self.n_jobs == 1 or len(blocks) == 1:  # no locks for small samples
+            yield from map(call, range(len(blocks)))
+            return
+        turns = Turns(call, len(blocks), ahead * self.n_jobs)
+        for _ in range(min(self.n_jobs, len(blocks)) - 1):
+            self._threads().submit(turns.help)
+        yield from turns
 
     def _in_order(self, tasks: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-        """Results of tasks, at most ``2 n_jobs`` of them in flight."""
+        """Results of tasks, at most ``AHEAD`` a thread of them in flight."""
         pool = self._threads()
         pending: deque[Future[Any]] = deque()
         try:
             for task in tasks:
                 pending.append(pool.submit(*task))
-                if len(pending) >= 2 * self.n_jobs:
+                if len(pending) >= AHEAD * self.n_jobs:
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()
@@ -78,23 +98,6 @@ class ThreadEngine:
         count = min(self.n_jobs - 1, most, effective_n_jobs(-1) - 1)
         return [self._threads().submit(function, False) for _ in range(count)]
 
-    def _tasks(
-        self,
-        function: Callable[..., Result],
-        source: Source,
-        blocks: Sequence[Block],
-        arguments: Iterable[tuple[Any, ...]],
-    ) -> Iterator[tuple[Any, ...]]:
-        """Calls to submit: workers read sources in memory themselves; one thread reads ahead from all others."""
-        if source.in_memory:
-            for block, given in zip(blocks, arguments, strict=True):
-                yield (_read_and_run, function, source, block, given)
-            return
-        from majorica.sources import prefetch
-
-        for X, given in zip(prefetch(source, blocks), arguments, strict=True):
-            yield (function, X, *given)
-
     def _threads(self) -> ThreadPoolExecutor:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.n_jobs, thread_name_prefix="majorica")
@@ -105,23 +108,6 @@ class ThreadEngine:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
-
-
-def _arguments(
-    blocks: Sequence[Block], shared: tuple[Any, ...], each: Sequence[Any] | None
-) -> Iterator[tuple[Any, ...]]:
-    """What the function gets after the samples, for each block."""
-    return (shared if each is None else (each[i], *shared) for i in range(len(blocks)))
-
-
-def _read_and_run(function: Callable[..., Result], source: Source, block: Block, given: tuple[Any, ...]) -> Result:
-    return function(read_block(source, block), *given)
-
-
-def _read_and_run_all(
-    function: Callable[..., Result], source: Source, blocks: Sequence[Block], given: tuple[Any, ...]
-) -> list[Result]:
-    return [function(read_block(source, block), *given) for block in blocks]
 
 
 def effective_n_jobs(n_jobs: int | None) -> int:
