@@ -15,6 +15,7 @@ from majorica.densities.table import Densities
 from majorica.kernels.centre import centre, repeated, tile_length
 from majorica.kernels.centre import whiten as whiten
 from majorica.kernels.elementwise import majorizer
+from majorica.kernels.machine import gemm_of, multiply
 from majorica.kernels.moments import blend as blend
 from majorica.kernels.moments import moments as moments
 from majorica.kernels.moments import row_moments as row_moments
@@ -36,44 +37,42 @@ from majorica.kernels.views import borrow
 from majorica.statistics import F64, Statistics
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "4c0f321474463479"
+INLINED_DIGEST = "81227c4fc75da1aa"
 Array = npt.NDArray[np.floating]
 #: Bytes of a component's samples in a tile, with products in registers: two tiles' rows stay in the first-level cache.
 ROW = 4096
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def _scatter(X, tile, total, scatter):
-    """Sums of deviations from the first tile's mean, and of their products, in float64; returns that mean."""
+def _scatter(X, tile, gemm, shift, total, scatter, deviation):
+    """Fill `shift` with the first tile's mean; add deviations from it to `total`, and their products to `scatter`."""
     b, f = X.shape
-    shift = np.zeros(f)
     first = min(tile, b)
     for t in range(first):
         for j in range(f):
             shift[j] += X[t, j]
     for j in range(f):
         shift[j] /= first
-    deviation, product = np.empty((first, f)), np.empty((f, f))
     for start in range(0, b, tile):
         m = min(tile, b - start)
         for t in range(m):
             for j in range(f):
-                deviation[t, j] = X[start + t, j] - shift[j]
-                total[j] += deviation[t, j]
-        np.dot(deviation[:m].T, deviation[:m], product)
-        for i in range(f):
-            for j in range(f):
-                scatter[i, j] += product[i, j]
-    return shift
+                own = X[start + t, j] - shift[j]
+                deviation[t * f + j] = own
+                total[j] += own
+        multiply(
+            gemm, deviation, 0, 0, f, m, f, f, scatter, 0, f, deviation
+        )  # NumPy's product takes a second to compile
 
 
 def scatter(X: Array) -> tuple[F64, F64]:
     """Mean of a block and its scatter about that mean, float64; the block's own first samples keep offsets away."""
-    f = X.shape[1]
-    total, products = np.zeros(f), np.zeros((f, f))
-    shift = _scatter(X, tile_length(f), total, products)
+    f, double = X.shape[1], np.dtype(np.float64)
+    tile = tile_length(f)
+    shift, total, products = np.zeros(f), np.zeros(f), np.zeros(f * f)
+    _scatter(X, tile, gemm_of(double), shift, total, products, workspace(min(tile, len(X)) * f, double))
     mean = total / len(X)
-    return shift + mean, products - np.outer(total, mean)
+    return shift + mean, products.reshape(f, f) - np.outer(total, mean)
 
 
 @nb.njit(nogil=True, cache=True)

@@ -51,6 +51,18 @@ def fetch(typingctx, numbers, index):
     return types.void(numbers, types.intp), generate
 
 
+@intrinsic
+def keep_short(typingctx):
+    """Say in a function that its loops are short: the compiler spends seconds on unrolling and vectorising."""
+
+    def generate(context, builder, signature, arguments):
+        builder.function.attributes.add("optsize")
+        builder.function.attributes.add("minsize")
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
 @cache
 def gemm_of(dtype: npt.DTypeLike) -> int:
     """Where SciPy's BLAS has its product of matrices of that type, for :func:`multiply`."""

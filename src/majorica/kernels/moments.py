@@ -17,7 +17,7 @@ from majorica.kernels.outer import OUTER, add_packed, make_readable, product_siz
 from majorica.statistics import F64, Moments, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "8064e9949da6d196"
+INLINED_DIGEST = "6dc4c381876b654c"
 Array = npt.NDArray[np.floating]
 #: Components from which on the second moments of all are quicker in registers, one component after the other.
 TILED = 24

@@ -11,6 +11,7 @@ import numba as nb
 import numpy as np
 
 from majorica.kernels.elementwise import FAST
+from majorica.kernels.machine import keep_short
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
 INLINED_DIGEST = "1556fb6dd3fac2d0"
@@ -122,6 +123,7 @@ def descent_direction(gradient, upper, steps, changes, count, newest):
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def spectral_norm(E, iterations):
     """A lower estimate of the largest singular value, by power iteration from the largest column."""
+    keep_short()
     p = E.shape[0]
     best, at = 0.0, 0
     for j in range(p):

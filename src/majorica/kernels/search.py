@@ -9,13 +9,14 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from majorica.kernels.newton import digest, spectral_norm
+from majorica.kernels.machine import keep_short
+from majorica.kernels.newton import digest
 from majorica.kernels.products import correlate, unmix_rows, whole_rows, whole_stride, whole_width
 from majorica.kernels.scores import piecewise_row, statistics_row
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "e11601b373e1b667"
+INLINED_DIGEST = "b33ae4a6ee95cb59"
 
 
 def room_size(p: int, n: int, tile: int) -> int:
@@ -30,11 +31,13 @@ def _make(adaptive):
     @nb.njit(nogil=True, cache=True, error_model="numpy")
     def search(
         samples,
+        apart,
         n,
         origin,
         direction,
+        move,
+        length,
         before,
-        longest,
         known,
         below,
         tries,
@@ -53,59 +56,51 @@ def _make(adaptive):
     ):
         """Shorten the step from `origin` along `direction` until the loss is under `below`, `tries` times at most.
 
-        `before` is the relative gradient at `origin` and `known` the loss there;
-        the first step is at most `longest` in spectral norm. A step that is taken
-        goes to the memory of pairs, as ``Memory.add`` puts it there, unless
-        `newest` is below -1. With no `tries` evaluates at `origin`.
+        The first step is `length` times `move`, the `direction` times `origin`.
+        `before` is the relative gradient at `origin` and `known` the loss there.
+        A step that is taken goes to the memory of pairs, as ``Memory.add`` puts
+        it there, unless `newest` is below -1. With no `tries` evaluates at
+        `origin`.
 
         Returns the evaluations made, whether the loss of the last one is low
         enough, that loss, the largest entry of the relative gradient, and `count`
         and `newest` of the memory. The last evaluation fills `squares` (4, p, p)
         with W, sums of the gradient, relative gradient and block Hessian, and
         `sums` (12 p,) with the sums of loss, curvature, power and diagonal, p
-        each, and of ramps and reaches, 4 p each. `samples` (p, at least
-        ``whole_width(n)``) are white ones, and zeros.
+        each, and of ramps and reaches, 4 p each. `samples` are p flat rows of
+        white ones, `apart` numbers each, at least ``whole_width(n)``, with zeros
+        at their ends.
         """
-        p, apart, item, flat = origin.shape[0], samples.shape[1], samples.itemsize, samples.reshape(samples.size)
+        keep_short()  # what is worth it was compiled on its own
+        p, item = origin.shape[0], samples.itemsize
         rows, stride = whole_rows(p, item), whole_stride(min(tile, n), item)
         sources, scores = work[: rows * stride], work[rows * stride : 2 * rows * stride]
-        matrix = work[2 * rows * stride : rows * (2 * stride + p)]
-        product = work[rows * (2 * stride + p) : rows * (2 * stride + p + rows)]
-        Y, score = sources.reshape(rows, stride), scores.reshape(rows, stride)
-        Y, score, sums, shapes = borrow(Y), borrow(score), borrow(sums), borrow(shapes)
-        made, found, loss, largest, length, slope = 0, False, np.inf, np.inf, 0.0, 0.0
+        matrix, product = work[2 * rows * stride : rows * (2 * stride + p)], work[rows * (2 * stride + p) :]
+        sources, scores, sums, shapes = borrow(sources), borrow(scores), borrow(sums), borrow(shapes)
+        made, found, loss, largest, slope = 0, False, np.inf, np.inf, 0.0
         W, gradient, relative, upper = squares[0], squares[1], squares[2], squares[3]
-        move = np.empty((p, p))
         if tries > 0:
             for i in range(p):
                 for j in range(p):
                     slope += direction[i, j] * before[i, j]
             if not slope < 0:
                 return made, found, loss, largest, count, newest
-            length = min(1.0, longest / spectral_norm(direction, 4))
-        np.dot(direction, origin, move)
         while made < max(tries, 1) and not found:
             for i in range(p):
                 for j in range(p):
                     W[i, j] = origin[i, j] + length * move[i, j] if tries > 0 else origin[i, j]
+                    matrix[i * p + j] = W[i, j]
                     gradient[i, j] = 0.0
             for i in range(sums.size):
                 sums[i] = 0.0
-            for i in range(p):
-                for j in range(p):
-                    matrix[i * p + j] = W[i, j]
             for start in range(0, n, tile):
                 m = min(tile, n - start)
                 width = whole_width(m, item)
-                unmix_rows(matrix, p, p, flat, apart, start, sources, stride, width, flat, 0, 0)
+                unmix_rows(matrix, p, p, samples, apart, start, sources, stride, width, samples, 0, 0)
                 for i in range(p):
-                    at = 4 * p + 4 * i
-                    ramps, reaches, y, own = (
-                        sums[at : at + 4],
-                        sums[at + 4 * p : at + 4 * p + 4],
-                        Y[i, :m],
-                        score[i, :m],
-                    )
+                    at, first = 4 * p + 4 * i, i * stride
+                    ramps, reaches = sums[at : at + 4], sums[at + 4 * p : at + 4 * p + 4]
+                    y, own = sources[first : first + m], scores[first : first + m]
                     if adaptive:  # the others need not be compiled
                         found_here = piecewise_row(y, own, shapes[i], ramps, reaches)
                     else:
@@ -114,7 +109,8 @@ def _make(adaptive):
                     sums[p + i] += found_here[1]
                     sums[2 * p + i] += found_here[2]
                     sums[3 * p + i] += found_here[3]
-                score[:p, m:width] = 0.0
+                    for t in range(first + m, first + width):
+                        scores[t] = 0.0
                 correlate(scores, sources, p, stride, width, product, rows)
                 for i in range(p):
                     for j in range(p):

@@ -20,6 +20,7 @@ import numpy as np
 
 from majorica.densities.piecewise import KNOTS, Piecewise
 from majorica.kernels.elementwise import FAST, exponentials
+from majorica.kernels.machine import keep_short
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
 INLINED_DIGEST = "1556fb6dd3fac2d0"
@@ -193,6 +194,7 @@ def fit_slopes(t, P, x, tolerance, worth):
     the slopes, their loss and their log normaliser. Whatever is costly to
     compile is written once: the loop comes back to it.
     """
+    keep_short()
     size, width = x.size, SLOPE_MAX - SLOPE_MIN
     work, small, covariance, H, M = room(), np.empty((7, 5)), np.empty((5, 5)), np.empty((5, 5)), np.empty((5, 6))
     mean, k, k_trial = small[0], small[1], small[2]
@@ -269,6 +271,7 @@ def best_shape(t, slopes, fine, allow_fine, n, tolerance):
 
     Returns slopes, loss, log normaliser and whether they are fine ones.
     """
+    keep_short()
     x = np.empty(5)
     for m in range(5):
         x[m] = slopes[m]
@@ -310,6 +313,7 @@ def refit_sums(n, power, ramps, reaches, slopes, log_normalisers, fine, allow_fi
     and ``diagonal_sums`` of :mod:`majorica.solvers.shapes`. Returns the gain
     of each source in nats.
     """
+    keep_short()
     p = power.size
     gains, t = np.zeros(p), np.empty(5)
     for i in range(p):

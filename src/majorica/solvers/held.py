@@ -83,7 +83,7 @@ class Held:
 
     def evaluate(self, W: F64, densities: Densities) -> Evaluation:
         """One pass at `W`."""
-        return self._run(W, W, W, 0.0, np.inf, 0, densities, (W[None], W[None], 0, NO_MEMORY))[2]
+        return self._run(W, (W, W, 0.0), W, 0.0, np.inf, 0, densities, (W[None], W[None], 0, NO_MEMORY))[2]
 
     def search(
         self,
@@ -104,7 +104,8 @@ class Held:
         pairs = (W[None], W[None], 0, NO_MEMORY)
         if memory is not None:
             pairs = (memory.steps, memory.changes, memory.count, memory.newest)
-        made, found, new, count, newest = self._run(W, direction, relative, known, below, TRIES, densities, pairs)
+        way = (direction, direction @ W, first_length(direction))
+        made, found, new, count, newest = self._run(W, way, relative, known, below, TRIES, densities, pairs)
         if memory is not None:
             memory.count, memory.newest = count, newest
         return made, new if found else None
@@ -112,7 +113,7 @@ class Held:
     def _run(
         self,
         W: F64,
-        direction: F64,
+        way: tuple[F64, F64, float],
         relative: F64,
         known: float,
         below: float,
@@ -125,7 +126,7 @@ class Held:
         formulas = (densities.codes, densities.shapes, densities.log_normalisers)
         search = search_adaptive if densities.adapted else search_any
         made, found, loss, largest, count, newest = search(
-            *(self.rows, self.n, W, direction, relative, LONGEST_STEP, known, below, tries, FLOOR),
+            *(self.rows.reshape(-1), self.rows.shape[1], self.n, W, *way, relative, known, below, tries, FLOOR),
             *(*pairs, *formulas, *self.__dict__["_room"], squares, sums),
         )
         new, gradient, after, upper = squares
@@ -133,6 +134,12 @@ class Held:
         ramps, reaches = sums[4 * p :].reshape(2, p, 4)
         statistics = Statistics(self.n, loss_, gradient, curvature, power, diagonal, ramps, reaches)
         return made, found, Evaluation(new, loss, statistics, after, upper, largest), count, newest
+
+
+def first_length(direction: F64) -> float:
+    """How far along `direction` the first step may go."""
+    size = newton.spectral_norm(direction, 4)
+    return min(1.0, LONGEST_STEP / size) if size > 0 else 1.0
 
 
 def shortened(length: float, rise: float, slope: float) -> float:

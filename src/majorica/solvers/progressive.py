@@ -9,11 +9,10 @@ import numpy as np
 
 from majorica.densities.base import PIECEWISE
 from majorica.densities.table import Densities
-from majorica.kernels import newton
 from majorica.kernels.reference import minimise_row
 from majorica.problem import Problem
 from majorica.solvers.base import State, StopReason
-from majorica.solvers.held import LONGEST_STEP, TRIES, Evaluation, evaluation, shortened
+from majorica.solvers.held import TRIES, Evaluation, evaluation, first_length, shortened
 from majorica.solvers.levels import FEW_PRODUCTS, SHORT_FROM, Levels
 from majorica.solvers.quasinewton import Memory
 from majorica.solvers.ridges import settle_scales
@@ -302,7 +301,7 @@ class Progressive:
         slope = float(np.vdot(direction, state.relative))
         if not slope < 0:
             return None
-        length = min(1.0, LONGEST_STEP / newton.spectral_norm(direction, 4))
+        length = first_length(direction)
         for _ in range(TRIES):
             new = self._evaluate(problem, state, state.W + length * (direction @ state.W))
             if new.loss < below:
