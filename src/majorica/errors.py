@@ -68,7 +68,7 @@ class RankWarning(MajoricaWarning):
 
 
 class OutlierWarning(MajoricaWarning):
-    """Samples of a stream lie so far out that they are hardly the sources' own."""
+    """Samples lie so far out that they are hardly the sources' own."""
 
 
 def optional_import(module: str, *, extra: str, purpose: str) -> ModuleType:

@@ -6,9 +6,10 @@ import numbers
 import re
 from dataclasses import dataclass, field
 
+from majorica.engines.threads import FAR_AHEAD
 from majorica.errors import MemoryLimitError, ParameterError
 from majorica.fitting import Options, start_samples
-from majorica.problem import pass_block_length
+from majorica.problem import SMALL, pass_block_length
 from majorica.solvers.levels import most_kept, smallest_level
 from majorica.solvers.progressive import ROTATION_NUMBERS, ROTATION_SAMPLES
 from majorica.solvers.quasinewton import Memory
@@ -139,7 +140,7 @@ def _parts(source: Source | Stream, options: Options, n_jobs: int, *, on_disk: b
     parts = {
         "blocks": samples + max(flight * rows, n_jobs * longest) * k * 8 * 4,
         "covariance and whitening": 6 * f * f * 8 if f <= n else 3 * n * f * 8 + 3 * n * n * 8,
-        "steps": (flight + 30) * k * k * 8 + 2 * Memory.of_size(k).steps.nbytes,
+        "steps": ((FAR_AHEAD * n_jobs if k <= SMALL else flight) + 30) * k * k * 8 + 2 * Memory.of_size(k).steps.nbytes,
     }
     if not online:
         parts["random subsets"] = _subsets(source, options, n, k, length)

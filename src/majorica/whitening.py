@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from majorica.engines.base import Engine, total
-from majorica.errors import DataError, ParameterError, RankError, RankWarning
+from majorica.errors import DataError, OutlierWarning, ParameterError, RankError, RankWarning
 from majorica.sources.base import Block, Source
 from majorica.statistics import F64
 
@@ -22,6 +22,8 @@ Array = npt.NDArray[np.floating]
 #: condition 1e6 reach 1e-12; an average reference taken in float32 leaves 1e-14, in float64 nothing.
 RANK_TOLERANCE = {np.dtype(np.float64): 1e-15, np.dtype(np.float32): 1e-14}
 _TINY = float(np.finfo(np.float64).tiny)
+#: Share of a feature's scatter from which one sample is an outlier, where there are enough samples to tell.
+HALF, ENOUGH = 0.5, 100
 #: Below this ratio of eigenvalues, a second pass over whitened samples refines the whitening.
 REFINE_BELOW = 1e-7
 
@@ -33,6 +35,8 @@ class Covariance:
     n: int
     mean: F64  #: (f,)
     scatter: F64  #: sum of (x - mean)(x - mean)^T, (f, f)
+    low: F64  #: lowest value of each feature
+    high: F64  #: highest
 
     def __iadd__(self, other: Covariance) -> Covariance:
         n = self.n + other.n
@@ -41,12 +45,20 @@ class Covariance:
         self.scatter += np.outer(shift, shift * (self.n * other.n / n))
         self.mean += shift * (other.n / n)
         self.n = n
+        np.minimum(self.low, other.low, out=self.low)
+        np.maximum(self.high, other.high, out=self.high)
         return self
 
     @property
     def matrix(self) -> F64:
         """The covariance matrix, normalised by n."""
         return self.scatter / self.n
+
+    @property
+    def share_of_one(self) -> F64:
+        """Share of each feature's scatter that its farthest sample holds."""
+        peak = np.maximum(self.high - self.mean, self.mean - self.low)
+        return peak**2 / np.maximum(self.scatter.diagonal(), _TINY)
 
 
 @dataclass(frozen=True)
@@ -119,6 +131,7 @@ def fit_whitening(
     rank = numerical_rank(values, len(values), source.dtype)
     k = choose_dimension(values, rank, n_components, source.n_features)
     _warn_reduced(source, varying, rank, k, n_components)
+    _warn_outlier(source, n, np.where(varying, covariance.share_of_one, 0.0))
     root = np.sqrt(values[:k])
     K = (vectors[:, :k] / root).T / scale
     inverse = scale[:, None] * vectors[:, :k] * root
@@ -202,6 +215,22 @@ def _warn_reduced(
     warnings.warn(
         f"the data has rank {rank} in {source.n_features} features ({why}); fitting {k} components.",
         RankWarning,
+        stacklevel=2,
+    )
+
+
+def _warn_outlier(source: Source, n: int, shares: F64) -> None:
+    """Say that one sample outweighs all others of a feature: it will have a component of its own."""
+    far = np.flatnonzero(shares > HALF) if n >= ENOUGH else []
+    if not len(far):
+        return
+    worst = far[np.argmax(shares[far])]
+    name = source.feature_names[worst] if source.feature_names is not None else str(worst)
+    more = f" (and over half of that of {len(far) - 1} more)" if len(far) > 1 else ""
+    warnings.warn(
+        f"one of {n:,} samples holds {min(shares[worst], 1):.0%} of the variance of feature {name}{more} and will have "
+        "a component of its own; drop or mend it first if it is a fault",
+        OutlierWarning,
         stacklevel=2,
     )
 

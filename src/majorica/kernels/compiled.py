@@ -44,8 +44,8 @@ ROW = 4096
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def _scatter(X, tile, gemm, shift, total, scatter, deviation):
-    """Fill `shift` with the first tile's mean; add deviations from it to `total`, and their products to `scatter`."""
+def _scatter(X, tile, gemm, shift, total, scatter, low, high, deviation):
+    """Fill `shift` with the first tile's mean, `low` and `high` with the extremes; add up deviations and products."""
     b, f = X.shape
     first = min(tile, b)
     for t in range(first):
@@ -57,22 +57,32 @@ def _scatter(X, tile, gemm, shift, total, scatter, deviation):
         m = min(tile, b - start)
         for t in range(m):
             for j in range(f):
-                own = X[start + t, j] - shift[j]
+                x = X[start + t, j]
+                own = x - shift[j]
                 deviation[t * f + j] = own
                 total[j] += own
+                low[j] = x if x < low[j] else low[j]
+                high[j] = x if x > high[j] else high[j]
         multiply(
             gemm, deviation, 0, 0, f, m, f, f, scatter, 0, f, deviation
         )  # NumPy's product takes a second to compile
 
 
-def scatter(X: Array) -> tuple[F64, F64]:
-    """Mean of a block and its scatter about that mean, float64; the block's own first samples keep offsets away."""
+def scatter(X: Array) -> tuple[F64, F64, F64, F64]:
+    """Mean of a block, scatter about it, lowest and highest values; its own first samples keep offsets away."""
     f, double = X.shape[1], np.dtype(np.float64)
     tile = tile_length(f)
-    shift, total, products = np.zeros(f), np.zeros(f), np.zeros(f * f)
-    _scatter(X, tile, gemm_of(double), shift, total, products, workspace(min(tile, len(X)) * f, double))
+    shift, total, products, low, high = (
+        np.zeros(f),
+        np.zeros(f),
+        np.zeros(f * f),
+        np.full(f, np.inf),
+        np.full(f, -np.inf),
+    )
+    work = workspace(min(tile, len(X)) * f, double)
+    _scatter(X, tile, gemm_of(double), shift, total, products, low, high, work)
     mean = total / len(X)
-    return shift + mean, products.reshape(f, f) - np.outer(total, mean)
+    return shift + mean, products.reshape(f, f) - np.outer(total, mean), low, high
 
 
 @nb.njit(nogil=True, cache=True)
