@@ -221,8 +221,8 @@ def _warn_reduced(
 
 def _warn_outlier(source: Source, n: int, shares: F64) -> None:
     """Say that one sample outweighs all others of a feature: it will have a component of its own."""
-    far = np.flatnonzero(shares > HALF) if n >= ENOUGH else []
-    if not len(far):
+    far = np.flatnonzero(shares > HALF)
+    if not len(far) or n < ENOUGH:
         return
     worst = far[np.argmax(shares[far])]
     name = source.feature_names[worst] if source.feature_names is not None else str(worst)
