@@ -5,9 +5,13 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
+from majorica.engines import ThreadEngine
 from majorica.engines.turns import Turns
+from majorica.sources import as_source
+from majorica.sources.base import split_blocks
 
 WAIT = 30.0  # seconds after which a test that hangs fails
 
@@ -63,10 +67,11 @@ def test_an_error_is_raised_where_its_result_is_due_and_ends_the_helpers() -> No
     turns = Turns(call, 100, 8)
     with ThreadPoolExecutor(2) as pool:
         ended = [pool.submit(turns.help) for _ in range(2)]
-        results = iter(turns)
-        assert [next(results) for _ in range(5)] == [0, 1, 2, 3, 4]
-        with pytest.raises(ValueError, match="block 5"):
-            next(results)
+        with turns:
+            results = iter(turns)
+            assert [next(results) for _ in range(5)] == [0, 1, 2, 3, 4]
+            with pytest.raises(ValueError, match="block 5"):
+                next(results)
         assert all(future.result(WAIT) is None for future in ended)
 
 
@@ -84,7 +89,7 @@ def test_an_interruption_does_not_wait_for_its_turn() -> None:
     with ThreadPoolExecutor(1) as pool:
         ended = pool.submit(turns.help)
         assert running.wait(WAIT)
-        with pytest.raises(KeyboardInterrupt):
+        with turns, pytest.raises(KeyboardInterrupt):
             next(iter(turns))
         stop.set()
         assert ended.result(WAIT) is None
@@ -94,7 +99,14 @@ def test_who_stops_asking_frees_the_helpers() -> None:
     turns = Turns(lambda number: number, 100, 2)
     with ThreadPoolExecutor(1) as pool:
         ended = pool.submit(turns.help)
-        results = iter(turns)
-        assert next(results) == 0
-        results.close()
+        with turns:
+            assert next(iter(turns)) == 0
         assert ended.result(WAIT) is None
+
+
+def test_a_pass_that_is_left_frees_the_engine() -> None:
+    engine, source = ThreadEngine(2), as_source(np.zeros((1000, 3)))
+    results = engine.run(len, source, split_blocks(1000, 7))
+    assert next(results) == 7
+    results.close()
+    engine.close()  # waits for its threads

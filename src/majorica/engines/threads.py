@@ -73,10 +73,10 @@ class ThreadEngine:
         if self.n_jobs == 1 or len(blocks) == 1:  # no locks for small samples
             yield from map(call, range(len(blocks)))
             return
-        turns = Turns(call, len(blocks), ahead * self.n_jobs)
-        for _ in range(min(self.n_jobs, len(blocks)) - 1):
-            self._threads().submit(turns.help)
-        yield from turns
+        with Turns(call, len(blocks), ahead * self.n_jobs) as turns:
+            for _ in range(min(self.n_jobs, len(blocks)) - 1):
+                self._threads().submit(turns.help)
+            yield from turns
 
     def _in_order(self, tasks: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
         """Results of tasks, at most ``AHEAD`` a thread of them in flight."""

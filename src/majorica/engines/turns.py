@@ -13,7 +13,8 @@ class Turns(Generic[Result]):
     """Calls ``call(0)`` to ``call(count - 1)``; whoever is free takes the next one.
 
     No thread is woken to be handed a call, and the one that iterates works
-    itself: on as many cores as threads nobody stands in another's way.
+    itself: on as many cores as threads nobody stands in another's way. Leaving
+    the ``with`` block sends those who help away, whatever is left to do.
 
     Parameters
     ----------
@@ -36,15 +37,19 @@ class Turns(Generic[Result]):
         while (number := self._take(patient=True)) is not None:
             self._run(number)
 
+    def __enter__(self) -> Turns[Result]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nobody will ask again: let those who help go."""
+        with self._news:
+            self._count = 0
+            self._news.notify_all()
+
     def __iter__(self) -> Iterator[Result]:
         """Results in order."""
-        try:
-            while self._due < self._count:
-                yield self._result()
-        finally:
-            with self._news:  # nobody will ask again
-                self._count = 0
-                self._news.notify_all()
+        while self._due < self._count:
+            yield self._result()
 
     def _take(self, *, patient: bool) -> int | None:
         """Number of a call to make, or None if there is none: for good, or for now if not `patient`."""
