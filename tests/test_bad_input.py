@@ -233,10 +233,10 @@ def test_a_million_sigma_outlier_gives_a_finite_model(solver: str) -> None:
 def test_a_sample_that_outweighs_all_others_is_named(n_jobs: int) -> None:
     X, _ = laplace(200_000, 3)
     X[150_000, 1] = -1e4
-    with pytest.warns(OutlierWarning, match=r"one of 200,000 samples holds 100% of the variance of feature 1 and"):
+    with pytest.warns(OutlierWarning, match=r"one of 200,000 samples holds 98% of the variance of feature 1 and"):
         ICA(random_state=0, n_jobs=n_jobs).fit(X)
-    X[7, 2] = 1e3
-    with pytest.warns(OutlierWarning, match=r"feature 1 \(and over half of that of 1 more\)"):
+    X[7, 2] = 1e5
+    with pytest.warns(OutlierWarning, match=r"100% of the variance of feature 2 \(and that of 1 more\)"):
         ICA(random_state=0, n_jobs=n_jobs).fit(X)
 
 
@@ -245,7 +245,7 @@ def test_heavy_tails_and_a_handful_of_samples_are_no_outliers(tail: float) -> No
     rng = np.random.default_rng(3)
     for _ in range(20):
         ICA(random_state=0).fit(rng.standard_t(tail, size=(2000, 3)) @ rng.normal(size=(3, 3)))  # warnings are errors
-    ICA(random_state=0, max_iter=2, tol=0.5).fit(np.append(rng.normal(size=(50, 2)), [[1e3, 0]], axis=0))
+    ICA(random_state=0).fit(np.append(rng.normal(size=(50, 2)), [[1e3, 0]], axis=0))
 
 
 def test_int16_fortran_and_read_only_maps_give_the_bits_of_the_plain_array(tmp_path) -> None:

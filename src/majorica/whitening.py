@@ -22,8 +22,9 @@ Array = npt.NDArray[np.floating]
 #: condition 1e6 reach 1e-12; an average reference taken in float32 leaves 1e-14, in float64 nothing.
 RANK_TOLERANCE = {np.dtype(np.float64): 1e-15, np.dtype(np.float32): 1e-14}
 _TINY = float(np.finfo(np.float64).tiny)
-#: Share of a feature's scatter from which one sample is an outlier, where there are enough samples to tell.
-HALF, ENOUGH = 0.5, 100
+#: Share of a feature's scatter from which one sample is an outlier (heavy tails come to half of it now and then),
+#: where there are enough samples to tell.
+MOST, ENOUGH = 0.9, 100
 #: Below this ratio of eigenvalues, a second pass over whitened samples refines the whitening.
 REFINE_BELOW = 1e-7
 
@@ -221,12 +222,12 @@ def _warn_reduced(
 
 def _warn_outlier(source: Source, n: int, shares: F64) -> None:
     """Say that one sample outweighs all others of a feature: it will have a component of its own."""
-    far = np.flatnonzero(shares > HALF)
+    far = np.flatnonzero(shares > MOST)
     if not len(far) or n < ENOUGH:
         return
     worst = far[np.argmax(shares[far])]
     name = source.feature_names[worst] if source.feature_names is not None else str(worst)
-    more = f" (and over half of that of {len(far) - 1} more)" if len(far) > 1 else ""
+    more = f" (and that of {len(far) - 1} more)" if len(far) > 1 else ""
     warnings.warn(
         f"one of {n:,} samples holds {min(shares[worst], 1):.0%} of the variance of feature {name}{more} and will have "
         "a component of its own; drop or mend it first if it is a fault",
