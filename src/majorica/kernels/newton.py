@@ -26,6 +26,7 @@ def digest(W, n, loss, gradient, curvature, power, diagonal, log_normalisers, fl
     and one function, as each takes its time to compile: twins are ``loss_of``,
     ``relative_gradient_of`` and ``block_curvature`` of :mod:`majorica.solvers.quasinewton`.
     """
+    keep_short()
     p, largest, total = W.shape[0], 0.0, 0.0
     M = np.empty((p, p))
     for i in range(p):

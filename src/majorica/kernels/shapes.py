@@ -135,6 +135,7 @@ def log_partition(k, mean, covariance, work):
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def _derivatives(t, P, mean, covariance, x, g, H):
     """Fill gradient and Hessian in x; coordinates that push against their bound are taken out."""
+    keep_short()
     size = x.size
     for m in range(size):
         g[m] = 0.0
@@ -162,6 +163,7 @@ def _solve(H, added, g, held, step, M):
 
     Elimination with row exchanges in `M`. LAPACK's is as good, but takes seconds to compile.
     """
+    keep_short()
     size = step.size
     for a in range(size):
         for c in range(size):

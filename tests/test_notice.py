@@ -1,0 +1,50 @@
+"""The collector rests while our kernels are compiled, and only then."""
+
+from __future__ import annotations
+
+import gc
+from types import SimpleNamespace
+
+from majorica.kernels.notice import _Notice
+
+
+def compilation(module: str) -> SimpleNamespace:
+    return SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=SimpleNamespace(__module__=module))})
+
+
+def test_the_collector_rests_until_the_outermost_compilation_ends(capsys) -> None:
+    notice, ours, inner = _Notice(), compilation("majorica.kernels.search"), compilation("numba.np.arrayobj")
+    assert gc.isenabled()
+    notice.on_start(ours)
+    notice.on_start(inner)
+    notice.on_end(inner)
+    assert not gc.isenabled()
+    notice.on_end(ours)
+    assert gc.isenabled()
+    notice.on_start(ours)
+    notice.on_end(ours)
+    assert capsys.readouterr().err.count("\n") <= 1  # none where MAJORICA_QUIET is set
+
+
+def test_compilations_of_others_are_their_own_affair(capsys) -> None:
+    notice, other, ours = _Notice(), compilation("somebody.else"), compilation("majorica.kernels.search")
+    notice.on_start(other)
+    assert gc.isenabled()
+    assert capsys.readouterr().err == ""
+    notice.on_start(ours)
+    assert not gc.isenabled()
+    notice.on_end(ours)
+    assert gc.isenabled()
+    notice.on_end(other)
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_off_stays_off() -> None:
+    notice, ours = _Notice(), compilation("majorica.kernels.search")
+    gc.disable()
+    try:
+        notice.on_start(ours)
+        notice.on_end(ours)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
