@@ -26,8 +26,8 @@ class LoopbackCluster:
             # Both kinds of process end by themselves if the test run is killed.
             here = ("--scheduler-file", str(self.scheduler_file), "--idle-timeout", "100 s")
             self._start("scheduler", "--port", "0", "--no-jupyter", *here)
-            self._await(self.scheduler_file.exists)
-            self.address = json.loads(self.scheduler_file.read_text())["address"]
+            self._await(lambda: self._read_address() is not None)
+            self.address = self._read_address()
             self.add_workers(workers)
             self.client = Client(self.address, set_as_default=False, timeout=30)
             self.client.wait_for_workers(workers, timeout=30)
@@ -42,6 +42,13 @@ class LoopbackCluster:
             process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder)
         self.processes.append(process)
         return process
+
+    def _read_address(self) -> str | None:
+        """Where the scheduler listens, once it has written all of its file."""
+        try:
+            return json.loads(self.scheduler_file.read_text())["address"]
+        except (FileNotFoundError, json.JSONDecodeError):
+            return None
 
     def _await(self, condition, seconds: float = 30.0) -> None:
         end = time.monotonic() + seconds

@@ -14,6 +14,9 @@ from progressive_watch import DENSITIES, Run, run
 from majorica.solvers import Progressive
 from makers import matrix_of_condition
 
+#: Outliers and tails without variance are part of what is tried.
+pytestmark = pytest.mark.filterwarnings("ignore::majorica.errors.OutlierWarning")
+
 #: Rises allowed to rounding, relative to the largest term of the loss.
 SLACK = 1e-12
 

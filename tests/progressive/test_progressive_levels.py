@@ -22,6 +22,9 @@ from majorica.sources.array import ArraySource
 from majorica.whitening import Whitening
 from makers import laplace, make_problem, whiten
 
+#: Outliers and tails without variance are part of what is tried.
+pytestmark = pytest.mark.filterwarnings("ignore::majorica.errors.OutlierWarning")
+
 SIZES = [(4001, 2), (50_000, 3), (1_000_003, 10), (200_000, 64), (10_000_000, 5)]
 
 

@@ -11,7 +11,7 @@ import pytest
 from pages import HOSTILE, Page, channels, frame
 
 from majorica import ICA, Report
-from majorica.errors import DataError, ParameterError
+from majorica.errors import DataError, OutlierWarning, ParameterError
 from majorica.report.text import clean, escape, number
 from majorica.report.warn import warnings_of
 
@@ -159,7 +159,7 @@ def test_warns():
     X = channels(5, 3000)
     X[17] += 1e4
     X[:, 4] = X[:, 0] + X[:, 1]
-    with pytest.warns(UserWarning, match="did not converge|rank"):
+    with pytest.warns(UserWarning, match="did not converge|rank"), pytest.warns(OutlierWarning, match="3,000 samples"):
         ica = ICA(random_state=0, solver="batch", max_iter=1, tol=1e-12).fit(X)
     report = Report(ica, X)
     heads = [head for head, _ in warnings_of(ica, report.measures)]
