@@ -233,11 +233,18 @@ def test_a_million_sigma_outlier_gives_a_finite_model(solver: str) -> None:
 def test_a_sample_that_outweighs_all_others_is_named(n_jobs: int) -> None:
     X, _ = laplace(200_000, 3)
     X[150_000, 1] = -1e4
-    with pytest.warns(OutlierWarning, match=r"one of 200,000 samples holds 98% of the variance of feature 1 and"):
+    with pytest.warns(OutlierWarning, match=r"one of 200,000 samples holds 98% of the variance of feature 1 and is"):
         ICA(random_state=0, n_jobs=n_jobs).fit(X)
     X[7, 2] = 1e5
     with pytest.warns(OutlierWarning, match=r"100% of the variance of feature 2 \(and that of 1 more\)"):
         ICA(random_state=0, n_jobs=n_jobs).fit(X)
+
+
+def test_a_sample_that_outweighs_all_others_of_wide_data_is_named() -> None:
+    X = np.random.default_rng(0).laplace(size=(150, 200))
+    X[3, 7] = 1e6
+    with pytest.warns(OutlierWarning, match="one of 150 samples holds 99% of the variance of feature 7 and is"):
+        ICA(5, random_state=0).fit(X)
 
 
 @pytest.mark.parametrize("tail", [2.5, 5.0])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
+import io
 from types import SimpleNamespace
 
 from majorica.kernels.notice import _Notice
 
 
-def compilation(module: str) -> SimpleNamespace:
+def compilation(module: str | None) -> SimpleNamespace:
     return SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=SimpleNamespace(__module__=module))})
 
 
@@ -36,6 +37,20 @@ def test_compilations_of_others_are_their_own_affair(capsys) -> None:
     notice.on_end(ours)
     assert gc.isenabled()
     notice.on_end(other)
+    assert gc.isenabled()
+
+
+def test_functions_without_a_module_and_a_closed_terminal_do_no_harm(monkeypatch) -> None:
+    notice, ours = _Notice(), compilation("majorica.kernels.search")
+    notice.on_start(compilation(None))
+    notice.on_end(compilation(None))
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr("sys.stderr", closed)
+    monkeypatch.delenv("MAJORICA_QUIET", raising=False)
+    notice.on_start(ours)
+    assert not gc.isenabled()
+    notice.on_end(ours)
     assert gc.isenabled()
 
 

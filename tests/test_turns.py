@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from majorica.engines import ThreadEngine
+from majorica.engines import ThreadEngine, total
 from majorica.engines.turns import Turns
 from majorica.sources import as_source
 from majorica.sources.base import split_blocks
@@ -102,6 +102,21 @@ def test_who_stops_asking_frees_the_helpers() -> None:
         with turns:
             assert next(iter(turns)) == 0
         assert ended.result(WAIT) is None
+
+
+class Sticky:
+    """A result that cannot be added."""
+
+    def __iadd__(self, other: Sticky) -> Sticky:
+        raise MemoryError("no room for a sum")
+
+
+def test_an_error_of_who_adds_up_does_not_keep_the_engine_open() -> None:
+    engine, source = ThreadEngine(2), as_source(np.zeros((1000, 3)))
+    with pytest.raises(MemoryError) as caught:
+        total(engine, lambda X: Sticky(), source, split_blocks(1000, 7))
+    assert caught.tb is not None  # holds the pass, which is not closed
+    engine.close()  # waits for its threads
 
 
 def test_a_pass_that_is_left_frees_the_engine() -> None:

@@ -59,9 +59,9 @@ INLINED = {
         "kernels/outer.py",
         "kernels/strips.py",
     ],
-    "kernels/newton.py": ["kernels/elementwise.py"],
+    "kernels/newton.py": ["kernels/elementwise.py", "kernels/machine.py"],
     "kernels/search.py": ["kernels/views.py", "kernels/scores.py", "kernels/newton.py", "kernels/products.py"],
-    "kernels/shapes.py": ["kernels/elementwise.py"],
+    "kernels/shapes.py": ["kernels/elementwise.py", "kernels/machine.py"],
     "kernels/scales.py": ["kernels/elementwise.py", "kernels/shapes.py"],
 }
 PATTERN = re.compile(r'^INLINED_DIGEST = "(\w*)"$', re.MULTILINE)

@@ -133,6 +133,7 @@ def _parts(source: Source | Stream, options: Options, n_jobs: int, *, on_disk: b
     rows = min(start if online else n, length)
     in_memory = getattr(source, "in_memory", False)
     flight = 1 if n_jobs == 1 and getattr(source, "in_memory", True) else 2 * n_jobs
+    waiting = FAR_AHEAD * n_jobs if in_memory and n_jobs > 1 and k <= SMALL else flight
     # Blocks of a random subset are copies wherever the samples are, and may be nearly twice as long as others.
     longest = min(n, 2 * length) if progressive else rows
     samples = (n_jobs if in_memory else flight + 3) * longest * f * item
@@ -140,7 +141,7 @@ def _parts(source: Source | Stream, options: Options, n_jobs: int, *, on_disk: b
     parts = {
         "blocks": samples + max(flight * rows, n_jobs * longest) * k * 8 * 4,
         "covariance and whitening": 6 * f * f * 8 if f <= n else 3 * n * f * 8 + 3 * n * n * 8,
-        "steps": ((FAR_AHEAD * n_jobs if k <= SMALL else flight) + 30) * k * k * 8 + 2 * Memory.of_size(k).steps.nbytes,
+        "steps": (waiting + 30) * k * k * 8 + 2 * Memory.of_size(k).steps.nbytes,
     }
     if not online:
         parts["random subsets"] = _subsets(source, options, n, k, length)

@@ -57,9 +57,9 @@ class Covariance:
 
     @property
     def share_of_one(self) -> F64:
-        """Share of each feature's scatter that its farthest sample holds."""
+        """Share of each feature's scatter that its farthest sample holds; 0 if it is constant."""
         peak = np.maximum(self.high - self.mean, self.mean - self.low)
-        return peak**2 / np.maximum(self.scatter.diagonal(), _TINY)
+        return np.where(peak > 1e-13 * np.abs(self.mean), peak**2 / np.maximum(self.scatter.diagonal(), _TINY), 0.0)
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def fit_whitening(
     rank = numerical_rank(values, len(values), source.dtype)
     k = choose_dimension(values, rank, n_components, source.n_features)
     _warn_reduced(source, varying, rank, k, n_components)
-    _warn_outlier(source, n, np.where(varying, covariance.share_of_one, 0.0))
+    warn_outlier(source, n, covariance.share_of_one)
     root = np.sqrt(values[:k])
     K = (vectors[:, :k] / root).T / scale
     inverse = scale[:, None] * vectors[:, :k] * root
@@ -160,6 +160,7 @@ def _fit_wide(source: Source, blocks: Sequence[Block], n_components: int | float
     scale = np.where(varying, deviation, 1.0)
     X /= scale
     X[:, ~varying] = 0.0
+    warn_outlier(source, n, np.maximum(X.max(axis=0), -X.min(axis=0)) ** 2 / n)
     values, vectors = np.linalg.eigh(X @ X.T / n)
     values, vectors = values[::-1], vectors[:, ::-1]
     rank = min(numerical_rank(values, len(values), source.dtype), n - 1)
@@ -220,8 +221,8 @@ def _warn_reduced(
     )
 
 
-def _warn_outlier(source: Source, n: int, shares: F64) -> None:
-    """Say that one sample outweighs all others of a feature: it will have a component of its own."""
+def warn_outlier(source: Source, n: int, shares: F64) -> None:
+    """Say that one sample outweighs all others of a feature: it is likely to get a component of its own."""
     far = np.flatnonzero(shares > MOST)
     if not len(far) or n < ENOUGH:
         return
@@ -229,8 +230,8 @@ def _warn_outlier(source: Source, n: int, shares: F64) -> None:
     name = source.feature_names[worst] if source.feature_names is not None else str(worst)
     more = f" (and that of {len(far) - 1} more)" if len(far) > 1 else ""
     warnings.warn(
-        f"one of {n:,} samples holds {min(shares[worst], 1):.0%} of the variance of feature {name}{more} and will have "
-        "a component of its own; drop or mend it first if it is a fault",
+        f"one of {n:,} samples holds {min(shares[worst], 1):.0%} of the variance of feature {name}{more} and is likely "
+        "to get a component of its own; drop or mend it first if it is a fault",
         OutlierWarning,
         stacklevel=2,
     )

@@ -7,14 +7,18 @@ from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 Result = TypeVar("Result")
+#: Seconds that a helper waits for results to be asked for. Who asks may be gone, by an error that keeps it in memory.
+PATIENCE = 1.0
 
 
 class Turns(Generic[Result]):
     """Calls ``call(0)`` to ``call(count - 1)``; whoever is free takes the next one.
 
-    No thread is woken to be handed a call, and the one that iterates works
-    itself: on as many cores as threads nobody stands in another's way. Leaving
-    the ``with`` block sends those who help away, whatever is left to do.
+    No thread has to be woken to be handed a call, and the one that iterates
+    works itself: on as many cores as threads nobody stands in another's way.
+    Leaving the ``with`` block sends those who help away, whatever is left to
+    do; they go by themselves when nobody has asked for a result for long, and
+    then who iterates makes the other calls alone.
 
     Parameters
     ----------
@@ -55,7 +59,7 @@ class Turns(Generic[Result]):
         """Number of a call to make, or None if there is none: for good, or for now if not `patient`."""
         with self._news:
             if patient:
-                self._news.wait_for(lambda: self._taken >= self._count or self._may_take())
+                self._news.wait_for(lambda: self._taken >= self._count or self._may_take(), PATIENCE)
             if not self._may_take():
                 return None
             self._taken += 1
@@ -90,5 +94,8 @@ class Turns(Generic[Result]):
             self._due += 1
             self._news.notify_all()
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # it holds this frame, which would hold it
         return result  # type: ignore[return-value]

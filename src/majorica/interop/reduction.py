@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from majorica.engines import ThreadEngine, single_threaded_blas
 from majorica.engines.base import total
+from majorica.errors import OutlierWarning
 from majorica.estimator import ICA
 from majorica.sources.base import Array, Source, split_blocks
 from majorica.sources.matrix import MatrixSource
@@ -23,6 +24,7 @@ from majorica.whitening import (
     covariance_block,
     numerical_rank,
     raise_not_finite,
+    warn_outlier,
 )
 
 
@@ -55,7 +57,10 @@ def fit_reduced(source: Source, n_components: int | float, types: Sequence[str],
     k = choose_dimension(values, _rank(covariance), n_components, source.n_features)
     root = np.sqrt(values[:k])
     reduction, expansion = (vectors[:, :k] / root).T / scale, scale[:, None] * vectors[:, :k] * root
-    ica = ICA(None, **ica_params).fit(ReducedSource(source, covariance.mean, reduction))
+    warn_outlier(source, covariance.n, covariance.share_of_one)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutlierWarning)  # of principal components, which nobody knows by name
+        ica = ICA(None, **ica_params).fit(ReducedSource(source, covariance.mean, reduction))
     inner = ica._fitted
     whitening = Whitening(
         covariance.mean + expansion @ inner.whitening.mean,

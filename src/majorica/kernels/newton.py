@@ -14,7 +14,7 @@ from majorica.kernels.elementwise import FAST
 from majorica.kernels.machine import keep_short
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "1556fb6dd3fac2d0"
+INLINED_DIGEST = "b4dd8b285a421b85"
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 from numba.core import event
@@ -24,13 +25,13 @@ class _Notice(event.Listener):  # type: ignore[misc]
         self.collects = False
 
     def on_start(self, event: Any) -> None:
-        module = getattr(getattr(event.data.get("dispatcher"), "py_func", None), "__module__", "")
         if self.depth == 0:
-            if not module.startswith("majorica."):
+            function = getattr(event.data.get("dispatcher"), "py_func", None)
+            if not (getattr(function, "__module__", None) or "").startswith("majorica."):
                 return
+            self._speak()
             self.collects = gc.isenabled()
             gc.disable()
-            self._speak()
         self.depth += 1
 
     def on_end(self, event: Any) -> None:
@@ -41,9 +42,11 @@ class _Notice(event.Listener):  # type: ignore[misc]
     def _speak(self) -> None:
         if not self.given and not os.environ.get("MAJORICA_QUIET"):
             self.given = True
-            print(
-                "majorica: compiling its kernels, once on this machine (15 s, or up to a minute) ...", file=sys.stderr
-            )
+            with suppress(Exception):  # nobody may be listening
+                print(
+                    "majorica: compiling its kernels, once on this machine (15 s, or up to a minute) ...",
+                    file=sys.stderr,
+                )
 
 
 event.register("numba:compile", _Notice())

@@ -23,7 +23,7 @@ from majorica.kernels.elementwise import FAST, exponentials
 from majorica.kernels.machine import keep_short
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "1556fb6dd3fac2d0"
+INLINED_DIGEST = "b4dd8b285a421b85"
 SLOPE_MIN, SLOPE_MAX, TAIL_MIN = -30.0, 60.0, 1e-3
 #: A fit of slopes ends when what is left is below this over n: far below what n samples can tell.
 FIT_TOLERANCE = 0.02
