@@ -114,18 +114,55 @@ def test_selection_takes_the_first_of_equals() -> None:
         np.testing.assert_array_equal(kernels.select_largest(gap, 2), wanted)
 
 
-@pytest.mark.parametrize(("p", "k"), [(1, 1), (2, 2), (3, 7), (40, 40)])
-def test_blend(p: int, k: int) -> None:
-    rng = np.random.default_rng(p)
-    before, packed = unpack_symmetric(rng.normal(size=(p, k * (k + 1) // 2))), rng.normal(size=(p, k * (k + 1) // 2))
+#: (samples, components) of mini-batches of streams: none but one, tails, several tiles, beyond what registers hold.
+STREAMS = [(1, 1), (1, 5), (37, 1), (700, 3), (1027, 9), (300, 40), (60, 131)]
+
+
+def mini_batch(b: int, p: int, dtype: type) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Samples of which two lie far out, a mean, and three candidates."""
+    rng = np.random.default_rng([b, p])
+    X = rng.laplace(size=(b, p)) + 0.5
+    X[[0, b // 2]] += 100
+    return X.astype(dtype), np.full(p, 0.5), np.eye(p) + 0.3 / p * rng.normal(size=(3, p, p))
+
+
+@over_densities
+@over_dtypes
+@pytest.mark.parametrize(("b", "p"), STREAMS)
+@pytest.mark.parametrize("allowed", [np.inf, 20.0])
+def test_looking_at_a_mini_batch(name: str, dtype: type, b: int, p: int, allowed: float) -> None:
+    X, mean, candidates = mini_batch(b, p, dtype)
+    precisions, densities = np.linspace(0.5, 2, p), densities_of(name, p)
+    given = (X, mean, candidates, 1, precisions, allowed, densities)
+    got, wanted = compiled.look_at(*given), reference.look_at(*given)
+    assert got.n == b
+    for one, other in zip(got.arrays, wanted.arrays, strict=True):
+        assert one.dtype == other.dtype
+        assert_close(one, other, TOLERANCE[dtype] * (100 if allowed == np.inf else 1) ** 2, b)
+    assert wanted.reached[0] > 20 >= wanted.reached[1] or allowed == np.inf
+
+
+@over_densities
+@over_dtypes
+@pytest.mark.parametrize(("b", "p"), STREAMS)
+def test_learning_from_a_mini_batch(name: str, dtype: type, b: int, p: int) -> None:
+    X, mean, candidates = mini_batch(b, p, dtype)
+    densities, rng = densities_of(name, p), np.random.default_rng(p)
+    glance = reference.look_at(X, mean, candidates, 0, np.ones(p), 20.0, densities)
+    before = unpack_symmetric(rng.normal(size=(p, p * (p + 1) // 2))), rng.normal(size=(p, p)), rng.normal(size=p)
     keep, share = rng.random((2, p))
+    covariance = unpack_symmetric(rng.normal(size=p * (p + 1) // 2))
     results = []
     for kernels in (compiled, reference):
-        moments = before.copy()
-        kernels.blend(moments, packed, keep, share)
-        results.append(moments)
-        np.testing.assert_array_equal(moments, moments.transpose(0, 2, 1))
-    np.testing.assert_allclose(results[0], results[1], rtol=1e-13, atol=1e-13)
+        learnt = [array.copy() for array in before]
+        kernels.learn_from(glance, densities, keep, share, *learnt)
+        kernels.settle(learnt[0], densities.flat_weights, covariance)
+        np.testing.assert_array_equal(learnt[0], learnt[0].transpose(0, 2, 1))
+        results.append(learnt)
+    for one, other in zip(*results, strict=True):
+        assert_close(one, other, TOLERANCE[dtype], b)
+    for i in np.flatnonzero(~densities.super_gaussian):
+        np.testing.assert_array_equal(results[0][0][i], densities.flat_weights[i] * covariance)
 
 
 @over_densities

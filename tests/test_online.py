@@ -35,8 +35,8 @@ def test_one_mini_batch_is_the_update_of_the_paper(name: str, q: int | None) -> 
         chosen = keys >= np.sort(keys, axis=1)[:, [3 - q]]
     visits = state.visits.copy()
     W = state.W.copy()
-    solver.update(state, Z)
     centred = Z - state.shift
+    solver.update(state, Z)
     Y = centred @ W.T
     for i, density in enumerate(state.densities):
         rows = chosen[:, i]
@@ -72,8 +72,8 @@ def test_rate_of_one_over_n_gives_the_plain_average() -> None:
     total = Z[:100].T @ Z[:100]
     for k in range(1, 10):
         batch = Z[100 * k : 100 * (k + 1)]
+        total += (batch - state.shift).T @ (batch - state.shift)  # the mean so far
         solver.update(state, batch)
-        total += (batch - state.shift).T @ (batch - state.shift)
     np.testing.assert_allclose(state.surrogate.moments[0], total / 1000, rtol=1e-10, atol=1e-12)
 
 

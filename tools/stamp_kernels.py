@@ -29,6 +29,16 @@ INLINED = {
     "kernels/products.py": ["kernels/machine.py", "kernels/scratch.py", "kernels/tiles.py"],
     "kernels/scores.py": ["kernels/elementwise.py", "kernels/machine.py", "kernels/tiles.py"],
     "kernels/moments.py": ["kernels/centre.py", "kernels/elementwise.py", "kernels/outer.py"],
+    "kernels/stream.py": [
+        "kernels/machine.py",
+        "kernels/elementwise.py",
+        "kernels/views.py",
+        "kernels/rows.py",
+        "kernels/outer.py",
+        "kernels/strips.py",
+        "kernels/products.py",
+        "kernels/scores.py",
+    ],
     "kernels/compiled.py": [
         "kernels/centre.py",
         "kernels/elementwise.py",

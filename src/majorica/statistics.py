@@ -66,6 +66,32 @@ class Moments:
         return self
 
 
+@dataclass
+class Glance:
+    """A mini-batch of a stream before it is learnt from: its samples less the mean so far, and what they show.
+
+    Sums over its samples, b in number, those far out drawn in.
+    """
+
+    samples: npt.NDArray[np.floating]  #: (b, k)
+    sources: npt.NDArray[np.floating]  #: of the last candidate, (p, b)
+    total: F64  #: sum of the samples, (k,)
+    losses: F64  #: sum of G_i(y_i) for each candidate, (candidates, p)
+    power: F64  #: sum of y_i^2 of the answer, (p,)
+    ramps: F64  #: as in :class:`Statistics`, of the answer, (p, 4)
+    reached: F64  #: how far out samples lie before any is drawn in: all, and those that are not, (2,)
+
+    @property
+    def n(self) -> int:
+        """The number of samples."""
+        return len(self.samples)
+
+    @property
+    def arrays(self) -> tuple[npt.NDArray[np.floating], ...]:
+        """All of it, in this order."""
+        return self.samples, self.sources, self.total, self.losses, self.power, self.ramps, self.reached
+
+
 def invert(W: F64) -> F64:
     """The inverse of a matrix, float64."""
     return np.asarray(np.linalg.inv(W), dtype=np.float64)

@@ -16,7 +16,6 @@ from majorica.kernels.centre import centre, repeated, tile_length
 from majorica.kernels.centre import whiten as whiten
 from majorica.kernels.elementwise import majorizer
 from majorica.kernels.machine import gemm_of, multiply
-from majorica.kernels.moments import blend as blend
 from majorica.kernels.moments import moments as moments
 from majorica.kernels.moments import row_moments as row_moments
 from majorica.kernels.products import (
@@ -32,6 +31,9 @@ from majorica.kernels.products import (
 from majorica.kernels.rows import padded
 from majorica.kernels.scores import statistics_row
 from majorica.kernels.scratch import workspace
+from majorica.kernels.stream import learn_from as learn_from
+from majorica.kernels.stream import look_at as look_at
+from majorica.kernels.stream import settle as settle
 from majorica.kernels.sweep import COLUMN, NEW_ROW, improve, make_work, sweep_rows
 from majorica.kernels.views import borrow
 from majorica.statistics import F64, Statistics

@@ -1,6 +1,6 @@
 """Majorizers' statistics of whole blocks, compiled: what batch and online solvers average.
 
-Twin: moments, row_moments and blend of :mod:`majorica.kernels.reference`.
+Twin: moments and row_moments of :mod:`majorica.kernels.reference`.
 """
 
 from __future__ import annotations
@@ -104,24 +104,6 @@ def moments(
     )
     _moments_in_tiles(X, mean.astype(X.dtype), np.ascontiguousarray(K.T, X.dtype), *given, *rooms, *sums)
     return total
-
-
-@nb.njit(nogil=True, cache=True)
-def _blend(moments_, packed, keep, share):
-    p, k, _ = moments_.shape
-    for i in range(p):
-        column, old, new = 0, keep[i], share[i]
-        for a in range(k):
-            for c in range(a, k):
-                value = old * moments_[i, a, c] + new * packed[i, column]
-                moments_[i, a, c] = value
-                moments_[i, c, a] = value
-                column += 1
-
-
-def blend(moments_: F64, packed: F64, keep: F64, share: F64) -> None:
-    """``A^i <- keep_i A^i + share_i S^i`` in place, with the sums S packed; Eq. (updateastream)."""
-    _blend(moments_, packed, keep, share)
 
 
 def row_moments(X: Array, mean: F64, K: F64, w: F64, density: Density) -> Moments:

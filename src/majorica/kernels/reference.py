@@ -13,7 +13,7 @@ import numpy.typing as npt
 from majorica.densities.base import PIECEWISE, Density
 from majorica.densities.piecewise import KNOTS
 from majorica.densities.table import Densities
-from majorica.statistics import F64, Moments, Statistics, pack_symmetric, unpack_symmetric
+from majorica.statistics import F64, Glance, Moments, Statistics, pack_symmetric
 
 Array = npt.NDArray[np.floating]
 
@@ -88,10 +88,50 @@ def moments(
     return Moments(len(X), packed if squares else packed[:, :0], tilts, offsets)
 
 
-def blend(moments_: F64, packed: F64, keep: F64, share: F64) -> None:
-    """``A^i <- keep_i A^i + share_i S^i`` in place, with the sums S packed; Eq. (updateastream)."""
-    moments_ *= keep[:, None, None]
-    moments_ += share[:, None, None] * unpack_symmetric(packed)
+def look_at(
+    X: Array, mean: F64, candidates: F64, answer: int, precisions: F64, allowed: float, densities: Densities
+) -> Glance:
+    """What samples ``(b, k)`` show before they are learnt from, drawn in where they lie far out.
+
+    The last of the `candidates` ``(c, p, k)`` is W. Distances are roots of the
+    sums of its sources' squares times `precisions`; samples more than
+    `allowed` out are drawn in towards the `mean`.
+    """
+    W, origin = candidates[-1], np.zeros(len(mean))
+    far = np.sqrt(project(X, mean, W).astype(np.float64) ** 2 @ precisions)
+    shares = np.minimum(1.0, allowed / np.maximum(far, np.finfo(np.float64).tiny))
+    samples = (X - mean.astype(X.dtype)) * shares[:, None].astype(X.dtype)
+    found = [statistics(samples, origin, B, densities) for B in candidates]
+    return Glance(
+        samples=samples,
+        sources=np.ascontiguousarray(project(samples, origin, W).T),
+        total=samples.sum(axis=0, dtype=np.float64),
+        losses=np.array([each.loss for each in found]),
+        power=found[answer].power,
+        ramps=found[answer].ramps,
+        reached=np.array([far.max(), far[far <= allowed].max(initial=0.0)]),
+    )
+
+
+def learn_from(
+    glance: Glance, densities: Densities, keep: F64, share: F64, moments_: F64, tilts: F64, offsets: F64
+) -> None:
+    """``A^i <- keep_i A^i + share_i sum u x x^T`` over the samples, tilts and offsets alike; Eq. (updateastream).
+
+    In place. Sub-Gaussian components' moments are left to :func:`settle`.
+    """
+    Z, Y = glance.samples.astype(np.float64), glance.sources.T.astype(np.float64)
+    moments_[densities.super_gaussian] *= keep[densities.super_gaussian, None, None]
+    tilts *= keep[:, None]
+    offsets *= keep
+    add_moments(Z, Y, np.ones(Y.shape, bool), densities, share, moments_, tilts, offsets)
+
+
+def settle(moments_: F64, flat: F64, covariance: F64) -> None:
+    """Make moments whole: symmetric, and ``flat_i C`` for sub-Gaussian components."""
+    upper = np.triu(moments_)
+    moments_[:] = upper + np.triu(upper, 1).transpose(0, 2, 1)
+    moments_[flat > 0] = flat[flat > 0, None, None] * covariance
 
 
 def row_moments(X: Array, mean: F64, K: F64, w: F64, density: Density) -> Moments:

@@ -13,10 +13,10 @@ from majorica.kernels import Backend, kernels_for
 from majorica.solvers import outliers
 from majorica.solvers.averages import Averages
 from majorica.solvers.base import State
-from majorica.solvers.outliers import distances, draw_in
+from majorica.solvers.outliers import variances
 from majorica.solvers.shapes import Shapes, basis_means
 from majorica.sources.base import Array
-from majorica.statistics import F64, Statistics, invert
+from majorica.statistics import F64, Glance, invert
 from majorica.surrogate import Surrogate, stationary_surrogate
 
 #: Mini-batches between two looks at the shapes, at least.
@@ -165,29 +165,22 @@ class Online:
 
     def _update_batch(self, state: OnlineState, Z: Array, backend: Backend) -> None:
         assert state.surrogate is not None
-        surrogate, densities = state.surrogate, state.densities
+        surrogate, kernels = state.surrogate, kernels_for(state.densities, backend)
         b, p = len(Z), len(state.W)
-        unit = self.unit(p)
-        slow = self._slow_rate(state.seen, b)
-        if self.averaged:
-            Z = self._drawn_in(state, Z)
-        state.shift += slow * (Z.mean(axis=0, dtype=np.float64) - state.shift)
-        Z = Z - state.shift.astype(Z.dtype)
-        kernels = kernels_for(densities, backend)
-        statistics = self._predict(state, Z, kernels)
-        scatter = np.asarray(Z.T @ Z, np.float64) / b
+        unit, slow = self.unit(p), self._slow_rate(state.seen, b)
+        glance = self._look_at(state, Z, kernels)
+        state.shift += slow / b * glance.total
+        scatter = np.asarray(glance.samples.T @ glance.samples, np.float64) / b
         state.covariance += slow * (scatter - state.covariance)
         count = self.count(p, state.seen) if self.averaged else state.seen / unit
         rate = float(self.rate(count, b, unit=unit))
         surrogate.covariance += rate * (scatter - surrogate.covariance)
         if self.q is None or self.q >= p:
-            self._learn_all(state, Z, kernels)
+            self._learn_all(state, glance, kernels)
         else:
-            self._learn_some(state, Z.astype(np.float64, copy=False), self.q, kernels)
-        for i in np.flatnonzero(~densities.super_gaussian).tolist():
-            weight = float(densities[i].weight(np.zeros(1))[0])
-            surrogate.moments[i] = weight * surrogate.covariance
-        self._adapt(state, statistics, slow)
+            self._learn_some(state, glance, self.q, kernels)
+        self._adapt(state, glance, slow)
+        kernels.settle(surrogate.moments, state.densities.flat_weights, surrogate.covariance)
         before = state.inverse.copy()
         surrogate.minimise(state.W, state.inverse, state.densities, iterations=self.iterations, backend=backend)
         _keep_signs(state, before)
@@ -198,36 +191,30 @@ class Online:
             longest = np.inf if self.half_life is None else self.half_life / np.log(2)
             state.averages.add(state.W, b, state.seen, self.memory(p, state.seen), longest)
 
-    def _drawn_in(self, state: OnlineState, Z: Array) -> Array:
-        """`Z` with samples far out brought nearer; notes how far out the others are."""
+    def _look_at(self, state: OnlineState, Z: Array, kernels: ModuleType) -> Glance:
+        """What samples show before they are learnt from: their loss, how far out they are; those far out drawn in."""
         assert state.surrogate is not None
-        p, b = len(state.W), len(Z)
-        memory = self.memory(p, state.seen)
+        averages, densities = state.averages, state.densities
+        b, p = len(Z), len(state.W)
+        memory, answer = self.memory(p, state.seen), 0 if averages is None else averages.best
+        candidates = state.W[None] if averages is None else averages.candidates
         # At least where the mean sample is: else a very short memory, all of it drawn in, would shrink without end.
         reach = max(state.reach or outliers.first_reach(p, memory), float(np.sqrt(p)))
-        allowed = outliers.REACH * reach
-        far = distances(Z - state.shift.astype(Z.dtype), state.W, state.surrogate.covariance)
-        beyond = far > allowed
-        state.excess = max(state.excess, float(far.max()) / allowed)
-        kept = float(np.exp(-b / (outliers.RECENT * memory)))
-        state.reach = max(kept * reach, float(far[~beyond].max(initial=0.0)))
-        return draw_in(Z, state.shift, allowed / np.maximum(far, allowed)) if beyond.any() else Z
-
-    def _predict(self, state: OnlineState, Z: Array, kernels: ModuleType) -> Statistics:
-        """The loss of samples not learnt from yet, and their statistics at the answer."""
-        densities, averages = state.densities, state.averages
-        candidates = state.W[None] if averages is None else averages.candidates
-        found = [kernels.statistics(Z, np.zeros(Z.shape[1]), W, densities) for W in candidates]
+        allowed = outliers.REACH * reach if self.averaged else np.inf
+        precisions = 1 / variances(state.W, state.surrogate.covariance)
+        glance: Glance = kernels.look_at(Z, state.shift, candidates, answer, precisions, allowed, densities)
+        if self.averaged:
+            farthest, within = glance.reached.tolist()
+            state.excess = max(state.excess, farthest / allowed)
+            state.reach = max(float(np.exp(-b / (outliers.RECENT * memory))) * reach, within)
         log_dets = np.linalg.slogdet(candidates)[1]
-        losses = np.array([each.loss.sum() / len(Z) for each in found]) + densities.log_normalisers.sum() - log_dets
-        answer = 0
+        losses = glance.losses.sum(axis=1) / b + densities.log_normalisers.sum() - log_dets
         if averages is not None:
-            answer = averages.best
-            averages.compare(losses, len(Z), self.memory(len(state.W), state.seen))
+            averages.compare(losses, b, memory)
         state.loss = float(losses[answer])
-        return found[answer]
+        return glance
 
-    def _adapt(self, state: OnlineState, statistics: Statistics, rate: float) -> None:
+    def _adapt(self, state: OnlineState, glance: Glance, rate: float) -> None:
         """Follow the sources' distributions: running means of the shapes' basis, refitted now and then.
 
         With hysteresis: a shape changes only if it gains `LEAST_GAIN` nats, or
@@ -237,12 +224,12 @@ class Online:
         shapes, surrogate = state.shapes, state.surrogate
         if shapes is None or surrogate is None:
             return
-        means = basis_means(statistics)
-        state.gathered += statistics.n
-        rate = max(rate, statistics.n / state.gathered)  # plain means at first: one short mini-batch is too few
+        means = basis_means(glance)
+        state.gathered += glance.n
+        rate = max(rate, glance.n / state.gathered)  # plain means at first: one short mini-batch is too few
         state.means = means if not len(state.means) else state.means + rate * (means - state.means)
-        state.unfitted += statistics.n
-        remembered = statistics.n / max(rate, 1e-12)
+        state.unfitted += glance.n
+        remembered = glance.n / max(rate, 1e-12)
         if state.unfitted < max(REFIT_EVERY * self.batch_size, 0.5 * remembered):
             return
         state.unfitted = 0
@@ -254,23 +241,21 @@ class Online:
             surrogate.tilts[changed] = fresh.tilts[changed]
             surrogate.offsets[changed] = fresh.offsets[changed]
 
-    def _learn_all(self, state: OnlineState, Z: Array, kernels: ModuleType) -> None:
+    def _learn_all(self, state: OnlineState, glance: Glance, kernels: ModuleType) -> None:
         """Every statistic learns from every sample; p^3 operations a sample."""
         assert state.surrogate is not None
-        surrogate = state.surrogate
-        b, p = Z.shape
-        sums = kernels.moments(Z, np.zeros(p), np.eye(p), state.W, state.densities)
+        surrogate, (b, p) = state.surrogate, glance.samples.shape
         unit = self.unit(p)
         rates = np.asarray(self.rate(state.visits, float(b), unit=unit))
-        kernels.blend(surrogate.moments, sums.packed, 1 - rates, rates / b)
-        surrogate.tilts += (rates / b)[:, None] * sums.tilts - rates[:, None] * surrogate.tilts
-        surrogate.offsets += rates / b * sums.offsets - rates * surrogate.offsets
+        learnt = (surrogate.moments, surrogate.tilts, surrogate.offsets)
+        kernels.learn_from(glance, state.densities, 1 - rates, rates / b, *learnt)
         state.visits += b / unit
 
-    def _learn_some(self, state: OnlineState, Z: F64, q: int, kernels: ModuleType) -> None:
+    def _learn_some(self, state: OnlineState, glance: Glance, q: int, kernels: ModuleType) -> None:
         """`q` statistics learn from each sample."""
         assert state.surrogate is not None
         surrogate, densities = state.surrogate, state.densities
+        Z, Y = glance.samples.astype(np.float64, copy=False), glance.sources.T.astype(np.float64)
         b, p = Z.shape
         unit = self.unit(p)
         if self.selection == "turn":
@@ -291,7 +276,7 @@ class Online:
         surrogate.offsets *= 1 - rates
         scales = rates / np.maximum(counts, 1)
         rest = (surrogate.moments, surrogate.tilts, surrogate.offsets)
-        kernels.add_moments(Z, Z @ state.W.T, chosen, densities, scales, *rest)
+        kernels.add_moments(Z, Y, chosen, densities, scales, *rest)
 
 
 def _keep_signs(state: OnlineState, before: F64) -> None:

@@ -37,10 +37,14 @@ def first_reach(p: int, n: float) -> float:
     return float(np.sqrt(BULK * p + SHARE * n))
 
 
+def variances(W: F64, covariance: F64) -> F64:
+    """The variances of sources ``W z``, none smaller than `LEAST`."""
+    return np.maximum(np.einsum("ij,ij->i", W @ covariance, W), LEAST)
+
+
 def distances(Z: Array, W: F64, covariance: F64) -> F64:
     """How far out samples ``(b, k)`` are: the root of the sum of their sources' squares, in units of the variances."""
-    variances = np.einsum("ij,ij->i", W @ covariance, W)
-    Y = Z @ (W / np.sqrt(np.maximum(variances, LEAST))[:, None]).T.astype(Z.dtype)
+    Y = Z @ (W / np.sqrt(variances(W, covariance))[:, None]).T.astype(Z.dtype)
     return np.sqrt(np.einsum("ij,ij->i", Y, Y, dtype=np.float64))
 
 

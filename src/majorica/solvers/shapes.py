@@ -11,7 +11,7 @@ from majorica.densities.base import PIECEWISE
 from majorica.densities.piecewise import KNOTS
 from majorica.densities.table import Densities
 from majorica.kernels import shapes as kernels
-from majorica.statistics import F64, Statistics
+from majorica.statistics import F64, Glance, Statistics
 
 GAUSSIAN_LOG_NORMALISER = 0.5 * float(np.log(2 * np.pi))
 
@@ -96,10 +96,10 @@ def _is_fine(slopes: F64) -> npt.NDArray[np.bool_]:
     return np.abs(slopes - tied).max(axis=1) > 1e-9 * np.abs(slopes).max(axis=1)
 
 
-def basis_means(statistics: Statistics) -> F64:
-    """Sample means of the five basis functions, ``(p, 5)``, from a pass's sums."""
-    halves = np.column_stack([0.5 * statistics.power, statistics.ramps, np.zeros(len(statistics.power))])
-    return -np.diff(halves, axis=1) / statistics.n
+def basis_means(sums: Statistics | Glance) -> F64:
+    """Sample means of the five basis functions, ``(p, 5)``, from a pass's or a mini-batch's sums."""
+    halves = np.column_stack([0.5 * sums.power, sums.ramps, np.zeros(len(sums.power))])
+    return -np.diff(halves, axis=1) / sums.n
 
 
 def diagonal_sums(slopes: F64, statistics: Statistics) -> F64:

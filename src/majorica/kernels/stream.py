@@ -1,0 +1,201 @@
+"""A mini-batch of a stream, compiled: looked at before it is learnt from, then learnt from.
+
+Twin: look_at, learn_from and settle of :mod:`majorica.kernels.reference`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba as nb
+import numpy as np
+import numpy.typing as npt
+
+from majorica.densities.table import Densities
+from majorica.kernels.elementwise import majorizer_rows
+from majorica.kernels.machine import gemm_of
+from majorica.kernels.outer import add_outer, add_samples, in_registers, make_readable, product_size
+from majorica.kernels.products import turn_samples, unmix_rows, whole_rows, whole_stride, whole_tiles, whole_width
+from majorica.kernels.rows import LANES
+from majorica.kernels.scores import statistics_row
+from majorica.kernels.scratch import aligned, workspace
+from majorica.kernels.strips import STRIP, add_strips
+from majorica.kernels.views import borrow
+from majorica.statistics import F64, Glance
+
+#: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
+INLINED_DIGEST = "1b2c5c5c42584d4a"
+Array = npt.NDArray[np.floating]
+#: Bytes of a component's samples in a tile.
+ROW = 4096
+#: Bytes of the samples that moments are summed over at a time: they stay in the second-level cache. At least FEWEST.
+AT_ONCE, FEWEST = 2**17, 256
+
+
+@nb.njit(nogil=True, cache=True)
+def _distances(sources, first, p, stride, m, precisions, far):
+    """Fill `far` with the m samples' squared distances, from p rows of `sources` from `first` on."""
+    for t in range(m):
+        far[t] = 0.0
+    for i in range(p):
+        y = sources[first + i * stride :][:m]
+        for t in range(m):
+            far[t] += precisions[i] * np.float64(y[t]) * np.float64(y[t])
+
+
+@nb.njit(nogil=True, cache=True)
+def _look_at(X, means, B, precisions, allowed, answer, codes, shapes, tile, work, far, samples, sources, total, losses,
+             power, ramps, reached):  # fmt: skip
+    """Fill `samples` (b, k) and `sources` (p, b); add up the rest over tiles, in which components lie in rows."""
+    b, k = X.shape
+    many, p = losses.shape
+    X, shapes, ramps = borrow(X), borrow(shapes), borrow(ramps)
+    kind = samples.dtype.type
+    numbers, matrix = X.reshape(X.size), B.reshape(B.size)
+    stride = whole_stride(min(tile, b), X.itemsize)
+    turned = work[: means.size * stride]
+    rows = work[turned.size : turned.size + B.shape[0] * stride]
+    score = work[turned.size + rows.size :][:stride]
+    unused, reaches = np.empty((2, 4))
+    for start in range(0, b, tile):
+        m = min(tile, b - start)
+        width = whole_width(m, X.itemsize)
+        turn_samples(numbers, start, m, k, means, turned, stride, width)
+        unmix_rows(matrix, many * p, k, turned, stride, 0, rows, stride, width, numbers, 0, 0)
+        _distances(rows, (many - 1) * p * stride, p, stride, m, precisions, far)
+        for t in range(m):
+            for j in range(k):
+                samples[start + t, j] = X[start + t, j] - means[j]
+            distance = math.sqrt(far[t])
+            reached[0] = max(reached[0], distance)
+            if distance > allowed:
+                share = kind(allowed / distance)
+                for r in range(many * p):
+                    rows[r * stride + t] *= share
+                for j in range(k):
+                    samples[start + t, j] *= share
+            else:
+                reached[1] = max(reached[1], distance)
+            for j in range(k):
+                total[j] += samples[start + t, j]
+        for c in range(many):
+            for i in range(p):
+                y = rows[(c * p + i) * stride :][:m]
+                own = statistics_row(y, score[:m], codes[i], shapes[i], ramps[i] if c == answer else unused, reaches)
+                losses[c, i] += own[0]
+                if c == answer:
+                    power[i] += own[2]
+        for i in range(p):
+            for t in range(m):
+                sources[i, start + t] = rows[((many - 1) * p + i) * stride + t]
+
+
+def look_at(
+    X: Array, mean: F64, candidates: F64, answer: int, precisions: F64, allowed: float, densities: Densities
+) -> Glance:
+    """What samples ``(b, k)`` show before they are learnt from, drawn in where they lie far out."""
+    many, p, k = candidates.shape
+    b, item = len(X), X.itemsize
+    tile, length = ROW // item, min(ROW // item, b)
+    means, matrix = np.zeros(whole_rows(k, item), X.dtype), np.zeros((whole_tiles(many * p), k), X.dtype)
+    means[:k], matrix[: many * p] = mean, candidates.reshape(many * p, k)
+    work = workspace((len(means) + len(matrix) + 1) * whole_stride(length, item), X.dtype)
+    found = Glance(
+        make_readable(b, k, X.dtype),
+        np.empty((p, b), X.dtype),
+        np.zeros(k),
+        np.zeros((many, p)),
+        np.zeros(p),
+        np.zeros((p, 4)),
+        np.zeros(2),
+    )
+    formulas = (densities.codes, densities.shapes, tile, work, np.empty(length))
+    _look_at(np.ascontiguousarray(X), means, matrix, precisions, allowed, answer, *formulas, *found.arrays)
+    return found
+
+
+@nb.njit(nogil=True, cache=True)
+def _learn_from(gemm, samples, sources, codes, shapes, flat, keep, share, order, weights, tilts, leans, copies, product,
+                moments, tilt_means, offsets):  # fmt: skip
+    """One component after the other for each part of the samples, as many of them as `order` is long."""
+    b, k = samples.shape
+    p = sources.shape[0]
+    samples, sources, shapes, moments = borrow(samples), borrow(sources), borrow(shapes), borrow(moments)
+    codes, offsets = borrow(codes), borrow(offsets)
+    numbers, all_moments, all_tilts = samples.reshape(b * k), moments.reshape(p * k * k), tilt_means.reshape(p * k)
+    kind = samples.dtype.type
+    for i in range(p):
+        offsets[i] *= keep[i]
+        for j in range(k):
+            all_tilts[i * k + j] *= keep[i]
+    for start in range(0, b, order.size):
+        m = min(order.size, b - start)
+        for i in range(p):
+            before = offsets[i]
+            offsets[i] = 0.0
+            y, factors, lean = sources[i, start : start + m], weights[:m], tilts[:m]
+            own = (codes[i : i + 1], shapes[i : i + 1])
+            majorizer_rows(y.reshape(1, m), *own, factors.reshape(1, m), lean.reshape(1, m), offsets[i : i + 1])
+            offsets[i] = before + share[i] * offsets[i]
+            if flat[i] > 0:
+                for t in range(m):
+                    leans[t] = share[i] * lean[t]
+                add_samples(numbers, start * k, order, leans, m, k, all_tilts, i * k)
+                continue
+            scale = kind(share[i])
+            for t in range(m):
+                factors[t] *= scale
+            if start == 0:
+                for a in range(k):
+                    row = all_moments[(i * k + a) * k + a // LANES * LANES : (i * k + a + 1) * k]
+                    for c in range(row.size):
+                        row[c] *= keep[i]
+            if in_registers(k, samples.itemsize):
+                add_outer(numbers, start * k, order, factors, m, k, all_moments, i * k * k, product, 0, 0)
+            else:
+                add_strips(gemm, numbers, start * k, order, factors, m, k, all_moments, i * k * k, copies, product)
+
+
+def learn_from(glance: Glance, densities: Densities, keep: F64, share: F64, moments: F64, tilts: F64, offsets: F64
+               ) -> None:  # fmt: skip
+    """``A^i <- keep_i A^i + share_i sum u x x^T`` over the samples, tilts and offsets alike; Eq. (updateastream).
+
+    In place. Only the upper triangle of super-Gaussian components' moments is right afterwards: :func:`settle`.
+    """
+    samples = glance.samples
+    b, k = samples.shape
+    item, dtype = samples.itemsize, samples.dtype
+    length = min(b, max(FEWEST, AT_ONCE // (k * item)))
+    tiled = in_registers(k, item)
+    rooms = (
+        np.arange(length, dtype=np.uint32),
+        np.empty(length, dtype),
+        np.empty(length, dtype),
+        np.empty(length),
+        np.empty(0 if tiled else 2 * length * k, dtype),
+        aligned(product_size(k, item) if tiled else STRIP * k, dtype),
+    )
+    formulas = (densities.codes, densities.shapes, densities.flat_weights, keep, share)
+    _learn_from(gemm_of(dtype), samples, glance.sources, *formulas, *rooms, moments, tilts, offsets)
+
+
+@nb.njit(nogil=True, cache=True)
+def _settle(moments, flat, covariance):
+    p, k, _ = moments.shape
+    for i in range(p):
+        A = moments[i]
+        if flat[i] > 0:
+            for a in range(k):
+                for c in range(k):
+                    A[a, c] = flat[i] * covariance[a, c]
+            continue
+        for a in range(0, k, LANES):  # squares that fit in cache lines, one after the other
+            for c in range(a, k, LANES):
+                for r in range(c, min(c + LANES, k)):
+                    for j in range(a, min(a + LANES, r)):
+                        A[r, j] = A[j, r]
+
+
+def settle(moments: F64, flat: F64, covariance: F64) -> None:
+    """Make moments whole: symmetric, and ``flat_i C`` for sub-Gaussian components."""
+    _settle(moments, flat, covariance)
