@@ -28,7 +28,7 @@ INLINED = {
     "kernels/strips.py": ["kernels/machine.py", "kernels/rows.py", "kernels/tiles.py"],
     "kernels/products.py": ["kernels/machine.py", "kernels/scratch.py", "kernels/tiles.py"],
     "kernels/scores.py": ["kernels/elementwise.py", "kernels/machine.py", "kernels/tiles.py"],
-    "kernels/moments.py": ["kernels/centre.py", "kernels/elementwise.py", "kernels/outer.py"],
+    "kernels/moments.py": ["kernels/centre.py", "kernels/elementwise.py", "kernels/tiles.py", "kernels/outer.py"],
     "kernels/stream.py": [
         "kernels/machine.py",
         "kernels/elementwise.py",

@@ -154,12 +154,12 @@ class StreamFit:
 
     def _check(self, X: Array) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
-            fine = np.isfinite(np.einsum("ij,ij->", X, X, dtype=np.float64))
-            if fine and self.whitening is not None:
-                Z = (X - self.whitening.mean) @ self.whitening.matrix.T
-                fine = np.isfinite(np.einsum("ij,ij->", Z, Z))
-        if fine:
-            return
+            size = np.sqrt(np.einsum("ij,ij->", X, X, dtype=np.float64))
+            if self.whitening is not None:  # no less than what samples are whitened
+                size += np.sqrt(len(X)) * np.linalg.norm(self.whitening.mean)
+                size *= np.linalg.norm(self.whitening.matrix)
+            if np.isfinite(size * size):
+                return
         bad = np.argwhere(~np.isfinite(X))
         if not len(bad):
             raise DataError(

@@ -14,13 +14,14 @@ from majorica.densities.table import Densities
 from majorica.kernels.centre import centre, repeated, tile_length
 from majorica.kernels.elementwise import majorizer_rows
 from majorica.kernels.outer import OUTER, add_packed, make_readable, product_size
+from majorica.kernels.tiles import MOST
 from majorica.statistics import F64, Moments, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "6dc4c381876b654c"
+INLINED_DIGEST = "241217ad07402eb6"
 Array = npt.NDArray[np.floating]
 #: Components from which on the second moments of all are quicker in registers, one component after the other.
-TILED = 24
+TILED = 24 if MOST == 4 else 6
 
 
 @nb.njit(nogil=True, cache=True)
