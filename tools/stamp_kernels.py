@@ -30,12 +30,11 @@ INLINED = {
     "kernels/scores.py": ["kernels/elementwise.py", "kernels/machine.py", "kernels/tiles.py"],
     "kernels/moments.py": ["kernels/centre.py", "kernels/elementwise.py", "kernels/tiles.py", "kernels/outer.py"],
     "kernels/stream.py": [
-        "kernels/machine.py",
         "kernels/elementwise.py",
         "kernels/views.py",
         "kernels/rows.py",
         "kernels/outer.py",
-        "kernels/strips.py",
+        "kernels/moments.py",
         "kernels/products.py",
         "kernels/scores.py",
     ],

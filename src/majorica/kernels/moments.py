@@ -25,6 +25,17 @@ TILED = 24 if MOST == 4 else 6
 
 
 @nb.njit(nogil=True, cache=True)
+def squares_from(a, Z, weights):
+    """Entries (a, c) with c >= a of all components' weighted squares, ``(p, k - a)``; samples and weights in rows."""
+    k, m = Z.shape
+    products = np.empty((k - a, m), Z.dtype)
+    for c in range(a, k):
+        for t in range(m):
+            products[c - a, t] = Z[a, t] * Z[c, t]
+    return np.dot(weights, products.T)
+
+
+@nb.njit(nogil=True, cache=True)
 def _moments(X, mean, K, W, points, codes, shapes, tile, packed, tilt_sums, offsets):
     b, f = X.shape
     k = K.shape[0]
@@ -43,14 +54,8 @@ def _moments(X, mean, K, W, points, codes, shapes, tile, packed, tilt_sums, offs
         majorizer_rows(Y, codes, shapes, weights, tilts, offsets)
         tilt_sums += np.dot(tilts, Z.T)
         column = 0
-        for a in range(
-            k if packed.size else 0
-        ):  # half the work: entries (a, b) with b >= a, for all components at once
-            products = np.empty((k - a, m), X.dtype)
-            for c in range(a, k):
-                for t in range(m):
-                    products[c - a, t] = Z[a, t] * Z[c, t]
-            sums = np.dot(weights, products.T)
+        for a in range(k if packed.size else 0):  # half the work, for all components at once
+            sums = squares_from(a, Z, weights)
             for i in range(sums.shape[0]):  # an assignment to a slice takes seconds to compile
                 for c in range(k - a):
                     packed[i, column + c] += sums[i, c]

@@ -13,23 +13,23 @@ import numpy.typing as npt
 
 from majorica.densities.table import Densities
 from majorica.kernels.elementwise import majorizer_rows
-from majorica.kernels.machine import gemm_of
-from majorica.kernels.outer import add_outer, add_samples, in_registers, make_readable, product_size
+from majorica.kernels.moments import squares_from
+from majorica.kernels.outer import OUTER, add_outer, add_samples, make_readable, product_size
 from majorica.kernels.products import turn_samples, unmix_rows, whole_rows, whole_stride, whole_tiles, whole_width
 from majorica.kernels.rows import LANES
 from majorica.kernels.scores import statistics_row
 from majorica.kernels.scratch import aligned, workspace
-from majorica.kernels.strips import STRIP, add_strips
 from majorica.kernels.views import borrow
 from majorica.statistics import F64, Glance
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "1b2c5c5c42584d4a"
+INLINED_DIGEST = "747390ca68f37dda"
 Array = npt.NDArray[np.floating]
 #: Bytes of a component's samples in a tile.
 ROW = 4096
-#: Bytes of the samples that moments are summed over at a time: they stay in the second-level cache. At least FEWEST.
-AT_ONCE, FEWEST = 2**17, 256
+#: Bytes of the samples that moments are summed over at a time, which stay in the second-level cache; fewest samples,
+#: and fewest where all components' squares are BLAS's, which likes long products.
+AT_ONCE, FEWEST, LONG = 2**17, 128, 512
 
 
 @nb.njit(nogil=True, cache=True)
@@ -115,68 +115,89 @@ def look_at(
 
 
 @nb.njit(nogil=True, cache=True)
-def _learn_from(gemm, samples, sources, codes, shapes, flat, keep, share, order, weights, tilts, leans, copies, product,
+def _learn_from(samples, sources, codes, shapes, flat, keep, share, order, weights, tilts, leans, product,
                 moments, tilt_means, offsets):  # fmt: skip
-    """One component after the other for each part of the samples, as many of them as `order` is long."""
+    """For each part of the samples, as many of them as `order` is long, one component after the other.
+
+    Squares are summed in registers, or by BLAS for all components at once where `product` is empty.
+    """
     b, k = samples.shape
     p = sources.shape[0]
     samples, sources, shapes, moments = borrow(samples), borrow(sources), borrow(shapes), borrow(moments)
     codes, offsets = borrow(codes), borrow(offsets)
     numbers, all_moments, all_tilts = samples.reshape(b * k), moments.reshape(p * k * k), tilt_means.reshape(p * k)
-    kind = samples.dtype.type
+    kind, tiled = samples.dtype.type, product.size > 0
     for i in range(p):
         offsets[i] *= keep[i]
         for j in range(k):
             all_tilts[i * k + j] *= keep[i]
+        for a in range(0 if flat[i] > 0 else k):
+            row = all_moments[(i * k + a) * k + a // LANES * LANES : (i * k + a + 1) * k]
+            for c in range(row.size):
+                row[c] *= keep[i]
     for start in range(0, b, order.size):
-        m = min(order.size, b - start)
+        m, heavy = min(order.size, b - start), 0
         for i in range(p):
-            before = offsets[i]
-            offsets[i] = 0.0
-            y, factors, lean = sources[i, start : start + m], weights[:m], tilts[:m]
-            own = (codes[i : i + 1], shapes[i : i + 1])
-            majorizer_rows(y.reshape(1, m), *own, factors.reshape(1, m), lean.reshape(1, m), offsets[i : i + 1])
-            offsets[i] = before + share[i] * offsets[i]
+            y, factors, lean = sources[i, start : start + m], weights[heavy * m : (heavy + 1) * m], tilts[:m]
+            own, offset = (codes[i : i + 1], shapes[i : i + 1]), np.zeros(1)
+            majorizer_rows(y.reshape(1, m), *own, factors.reshape(1, m), lean.reshape(1, m), offset)
+            offsets[i] += share[i] * offset[0]
             if flat[i] > 0:
                 for t in range(m):
                     leans[t] = share[i] * lean[t]
                 add_samples(numbers, start * k, order, leans, m, k, all_tilts, i * k)
                 continue
-            scale = kind(share[i])
             for t in range(m):
-                factors[t] *= scale
-            if start == 0:
-                for a in range(k):
-                    row = all_moments[(i * k + a) * k + a // LANES * LANES : (i * k + a + 1) * k]
-                    for c in range(row.size):
-                        row[c] *= keep[i]
-            if in_registers(k, samples.itemsize):
+                factors[t] *= kind(share[i])
+            if tiled:
                 add_outer(numbers, start * k, order, factors, m, k, all_moments, i * k * k, product, 0, 0)
             else:
-                add_strips(gemm, numbers, start * k, order, factors, m, k, all_moments, i * k * k, copies, product)
+                heavy += 1
+        if heavy > 0:
+            _add_squares(samples, start, m, weights[: heavy * m].reshape(heavy, m), flat, moments)
 
 
-def learn_from(glance: Glance, densities: Densities, keep: F64, share: F64, moments: F64, tilts: F64, offsets: F64
-               ) -> None:  # fmt: skip
+@nb.njit(nogil=True, cache=True)
+def _add_squares(samples, start, m, weights, flat, moments):
+    """Add the weighted squares of m samples to the moments of components that are not `flat`, from the diagonal on."""
+    k = samples.shape[1]
+    Z = np.empty((k, m), samples.dtype)
+    for t in range(m):
+        for j in range(k):
+            Z[j, t] = samples[start + t, j]
+    for a in range(k):
+        sums, first = squares_from(a, Z, weights), a // LANES * LANES
+        heavy = 0
+        for i in range(flat.size):
+            if flat[i] > 0:
+                continue
+            for c in range(k - a):
+                moments[i, a, a + c] += sums[heavy, c]
+            for c in range(first, a):  # the square on the diagonal stays symmetric
+                moments[i, a, c] = moments[i, c, a]
+            heavy += 1
+
+
+def learn_from(
+    glance: Glance, densities: Densities, keep: F64, share: F64, moments: F64, tilts: F64, offsets: F64
+) -> None:
     """``A^i <- keep_i A^i + share_i sum u x x^T`` over the samples, tilts and offsets alike; Eq. (updateastream).
 
-    In place. Only the upper triangle of super-Gaussian components' moments is right afterwards: :func:`settle`.
+    In place. Moments are right where the M-step reads them; :func:`settle` makes them whole.
     """
     samples = glance.samples
     b, k = samples.shape
-    item, dtype = samples.itemsize, samples.dtype
-    length = min(b, max(FEWEST, AT_ONCE // (k * item)))
-    tiled = in_registers(k, item)
+    item, dtype, tiled = samples.itemsize, samples.dtype, k <= OUTER
+    length = min(b, max(FEWEST if tiled else LONG, AT_ONCE // (k * item)))
     rooms = (
         np.arange(length, dtype=np.uint32),
-        np.empty(length, dtype),
+        np.empty(length * (1 if tiled else len(densities)), dtype),
         np.empty(length, dtype),
         np.empty(length),
-        np.empty(0 if tiled else 2 * length * k, dtype),
-        aligned(product_size(k, item) if tiled else STRIP * k, dtype),
+        aligned(product_size(k, item) if tiled else 0, dtype),
     )
     formulas = (densities.codes, densities.shapes, densities.flat_weights, keep, share)
-    _learn_from(gemm_of(dtype), samples, glance.sources, *formulas, *rooms, moments, tilts, offsets)
+    _learn_from(samples, glance.sources, *formulas, *rooms, moments, tilts, offsets)
 
 
 @nb.njit(nogil=True, cache=True)
