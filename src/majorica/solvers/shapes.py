@@ -98,8 +98,10 @@ def _is_fine(slopes: F64) -> npt.NDArray[np.bool_]:
 
 def basis_means(sums: Statistics | Glance) -> F64:
     """Sample means of the five basis functions, ``(p, 5)``, from a pass's or a mini-batch's sums."""
-    halves = np.column_stack([0.5 * sums.power, sums.ramps, np.zeros(len(sums.power))])
-    return -np.diff(halves, axis=1) / sums.n
+    means = np.empty((len(sums.power), 5))
+    means[:, 0], means[:, 1:] = 0.5 * sums.power, sums.ramps
+    means[:, :4] -= sums.ramps
+    return means / sums.n
 
 
 def diagonal_sums(slopes: F64, statistics: Statistics) -> F64:
