@@ -153,13 +153,8 @@ class StreamFit:
         )
 
     def _check(self, X: Array) -> None:
-        with np.errstate(over="ignore", invalid="ignore"):
-            size = np.sqrt(np.einsum("ij,ij->", X, X, dtype=np.float64))
-            if self.whitening is not None:  # no less than what samples are whitened
-                size += np.sqrt(len(X)) * np.linalg.norm(self.whitening.mean)
-                size *= np.linalg.norm(self.whitening.matrix)
-            if np.isfinite(size * size):
-                return
+        if _squares_are_finite(X, self.whitening):
+            return
         bad = np.argwhere(~np.isfinite(X))
         if not len(bad):
             raise DataError(
@@ -271,6 +266,19 @@ class StreamFit:
             self.excess = excess
             self.fitted_at = self.buffered
         return replace(self.provisional, n_samples=self.buffered, stop=StopReason.STREAM_END)
+
+
+def _squares_are_finite(X: Array, whitening: Whitening | None) -> bool:
+    """Whether squares of samples, and of whitened ones, can be added up."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = np.sqrt(np.einsum("ij,ij->", X, X, dtype=np.float64))
+        if whitening is None or not np.isfinite(size):
+            return bool(np.isfinite(size))
+        most = (size + np.sqrt(len(X)) * np.linalg.norm(whitening.mean)) * np.linalg.norm(whitening.matrix)
+        if np.isfinite(most * most):  # a bound, and no copy
+            return True
+        Z = (X - whitening.mean) @ whitening.matrix.T  # features of very different units
+        return bool(np.isfinite(np.einsum("ij,ij->", Z, Z)))
 
 
 def _shown(fitted: Fitted, order: npt.NDArray[np.intp], signs: F64) -> Fitted:

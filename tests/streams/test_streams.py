@@ -75,6 +75,15 @@ def test_a_bad_block_is_named_and_changes_nothing(kind: str, seen: int) -> None:
     assert ica.n_samples_seen_ == seen + 1_000
 
 
+@pytest.mark.parametrize("units", [(1e80, 1, 1e-80), (1e-160, 1e-160, 1e-160), (1e150, 1e150, 1e150)])
+def test_units_do_not_matter_to_a_stream(units: tuple[float, float, float]) -> None:
+    X, A = mixture(STARTED + 1_000)
+    plain, scaled = ICA(random_state=0), ICA(random_state=0)
+    for ica, factors in ((plain, np.ones(3)), (scaled, np.array(units))):
+        ica.partial_fit(X[:STARTED] * factors).partial_fit(X[STARTED:] * factors)
+    assert amari_distance(scaled.components_ * units, A) == pytest.approx(error_of(plain, A), rel=0.1)
+
+
 def test_an_empty_block_is_nothing_new() -> None:
     X, _ = mixture(1_000)
     ica = ICA(random_state=0).partial_fit(np.empty((0, 3)))

@@ -98,8 +98,10 @@ def look_at(
     `allowed` out are drawn in towards the `mean`.
     """
     W, origin = candidates[-1], np.zeros(len(mean))
-    far = np.sqrt(project(X, mean, W).astype(np.float64) ** 2 @ precisions)
-    shares = np.minimum(1.0, allowed / np.maximum(far, np.finfo(np.float64).tiny))
+    with np.errstate(over="ignore"):
+        far = np.sqrt(project(X, mean, W).astype(np.float64) ** 2 @ precisions)
+    shares, beyond = np.ones(len(X)), far > allowed
+    shares[beyond] = allowed / far[beyond]
     samples = (X - mean.astype(X.dtype)) * shares[:, None].astype(X.dtype)
     found = [statistics(samples, origin, B, densities) for B in candidates]
     return Glance(

@@ -70,8 +70,8 @@ def _look_at(X, means, B, precisions, allowed, answer, codes, shapes, tile, work
             reached[0] = max(reached[0], distance)
             if distance > allowed:
                 share = kind(allowed / distance)
-                for r in range(many * p):
-                    rows[r * stride + t] *= share
+                for r in range(many * p):  # sources may be infinite, then the share is zero
+                    rows[r * stride + t] = rows[r * stride + t] * share if share > 0 else kind(0)
                 for j in range(k):
                     samples[start + t, j] *= share
             else:
