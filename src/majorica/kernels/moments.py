@@ -14,14 +14,16 @@ from majorica.densities.table import Densities
 from majorica.kernels.centre import centre, repeated, tile_length
 from majorica.kernels.elementwise import majorizer_rows
 from majorica.kernels.outer import OUTER, add_packed, make_readable, product_size
-from majorica.kernels.tiles import MOST
+from majorica.kernels.tiles import MOST, VECTOR
 from majorica.statistics import F64, Moments, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "241217ad07402eb6"
+INLINED_DIGEST = "d7615723fb0c22dd"
 Array = npt.NDArray[np.floating]
 #: Components from which on the second moments of all are quicker in registers, one component after the other.
 TILED = 24 if MOST == 4 else 6
+#: Room for a sample over its numbers, beyond which whole vectors do not pay.
+MUCH = 1.1
 
 
 @nb.njit(nogil=True, cache=True)
@@ -63,15 +65,18 @@ def _moments(X, mean, K, W, points, codes, shapes, tile, packed, tilt_sums, offs
 
 
 @nb.njit(nogil=True, cache=True)
-def _moments_in_tiles(X, mean, KT, W, points, codes, shapes, room, order, product, packed, tilt_sums, offsets):
-    """:func:`_moments` with squares in registers, one component after the other; `room` is for samples of a tile."""
+def _moments_in_tiles(X, mean, KT, W, points, codes, shapes, k, room, order, product, packed, tilt_sums, offsets):
+    """:func:`_moments` with squares in registers, one component after the other; `room` is for samples of a tile.
+
+    `KT`, `W` and `tilt_sums` have rows of whole vectors, of which k numbers count, and so do samples.
+    """
     b, f = X.shape
-    p, k = W.shape
+    p, apart = W.shape
     for start in range(0, b, order.size):
         m = min(order.size, b - start)
         centred = np.empty((m, f), X.dtype)
         centre(X, start, start + m, repeated(mean), centred)
-        Z = room[: m * k].reshape(m, k)
+        Z = room[: m * apart].reshape(m, apart)
         np.dot(centred, KT, Z)
         Y = np.dot(W, Z.T)
         if points.size:
@@ -83,7 +88,14 @@ def _moments_in_tiles(X, mean, KT, W, points, codes, shapes, room, order, produc
         majorizer_rows(Y, codes, shapes, weights, tilts, offsets)
         tilt_sums += np.dot(tilts, Z)
         for i in range(p):
-            add_packed(room, 0, order, weights[i], m, k, packed[i], product)
+            add_packed(room, 0, order, weights[i], m, k, apart, packed[i], product)
+
+
+def whole_vectors(k: int, item: int) -> int:
+    """How far samples of k numbers lie apart: whole vectors, if that is not much more."""
+    lanes = VECTOR // item
+    apart = -(-k // lanes) * lanes
+    return apart if apart <= MUCH * k else k
 
 
 def moments(
@@ -98,17 +110,22 @@ def moments(
     tile, touching = tile_length(max(K.shape)), np.empty((0, 0))
     if points is not None:
         touching = np.ascontiguousarray(points, np.float64)
-    given = np.ascontiguousarray(W, X.dtype), touching, densities.codes, densities.shapes
-    sums = total.packed, total.tilts, total.offsets
+    given = touching, densities.codes, densities.shapes
     if not (squares and TILED <= k <= OUTER):
-        _moments(X, mean.astype(X.dtype), np.ascontiguousarray(K, X.dtype), *given, tile, *sums)
+        matrices = np.ascontiguousarray(K, X.dtype), np.ascontiguousarray(W, X.dtype)
+        _moments(X, mean.astype(X.dtype), *matrices, *given, tile, total.packed, total.tilts, total.offsets)
         return total
+    apart = whole_vectors(k, X.itemsize)
+    KT, rows, tilts = np.zeros((K.shape[1], apart), X.dtype), np.zeros((p, apart), X.dtype), np.zeros((p, apart))
+    KT[:, :k], rows[:, :k] = K.T, W
     rooms = (
-        make_readable(tile, k, X.dtype).reshape(-1),
+        make_readable(tile, apart, X.dtype).reshape(-1),
         np.arange(tile, dtype=np.uint32),
         np.empty(product_size(k, X.itemsize), X.dtype),
     )
-    _moments_in_tiles(X, mean.astype(X.dtype), np.ascontiguousarray(K.T, X.dtype), *given, *rooms, *sums)
+    sums = total.packed, tilts, total.offsets
+    _moments_in_tiles(X, mean.astype(X.dtype), KT, rows, *given, k, *rooms, *sums)
+    total.tilts[:] = tilts[:, :k]
     return total
 
 

@@ -134,8 +134,9 @@ def spectral_norm(E, iterations):
         if size > best:
             best, at = size, j
     norm = math.sqrt(best)
-    v, after = np.zeros(p), np.empty(p)
-    v[at] = 1.0
+    v, after = np.empty(p), np.empty(p)
+    for j in range(p):
+        v[j] = 1.0 if j == at else 0.0
     for _ in range(iterations):
         for j in range(p):
             after[j] = 0.0

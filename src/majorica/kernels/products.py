@@ -24,27 +24,28 @@ ROWS = 4
 FEW = 128
 
 
-@nb.njit(nogil=True, cache=True)
+@nb.njit(nogil=True, cache=True, inline="always")
 def whole_width(m, item):
     """Numbers in a row of `m` samples: whole tiles."""
     wide = MOST * VECTOR // item
     return -(-m // wide) * wide
 
 
-@nb.njit(nogil=True, cache=True)
+@nb.njit(nogil=True, cache=True, inline="always")
 def whole_stride(m, item):
     """How far rows of `m` samples lie apart: a vector more, or they would all want the same places of the cache."""
-    return whole_width(m, item) + VECTOR // item
+    wide = MOST * VECTOR // item
+    return -(-m // wide) * wide + VECTOR // item
 
 
-@nb.njit(nogil=True, cache=True)
+@nb.njit(nogil=True, cache=True, inline="always")
 def whole_rows(p, item):
     """Rows to make room for, for `p` of them: whole tiles, and whole vectors when they are turned."""
     lanes = VECTOR // item
     return -(-p // lanes) * lanes
 
 
-@nb.njit(nogil=True, cache=True)
+@nb.njit(nogil=True, cache=True, inline="always")
 def whole_tiles(p):
     """Rows that are multiplied, for `p` of them: whole tiles."""
     return -(-p // ROWS) * ROWS

@@ -15,7 +15,7 @@ import numpy as np
 from majorica.kernels.shapes import FIT_TOLERANCE, best_shape, scaled_means
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "5253ab2ace265f59"
+INLINED_DIGEST = "f17e99a9e0f144db"
 #: Longest step, and longest way, of the logarithm of a scale.
 LONGEST_STEP, LONGEST_WAY = 0.1, 0.75
 

@@ -16,13 +16,13 @@ from majorica.kernels.scores import piecewise_row, statistics_row
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "3848ecc4c2feed4b"
+INLINED_DIGEST = "a32424154b8eb584"
 
 
 def room_size(p: int, n: int, tile: int) -> int:
     """Numbers in the `work` of a search over n samples of p components."""
-    rows = whole_rows(p, 8)
-    return rows * (2 * whole_stride(min(tile, n), 8) + p + rows)
+    rows = whole_rows.py_func(p, 8)  # not worth compiling by themselves
+    return int(rows * (2 * whole_stride.py_func(min(tile, n), 8) + p + rows))
 
 
 def _make(adaptive):

@@ -317,8 +317,9 @@ def refit_sums(n, power, ramps, reaches, slopes, log_normalisers, fine, allow_fi
     """
     keep_short()
     p = power.size
-    gains, t = np.zeros(p), np.empty(5)
+    gains, t = np.empty(p), np.empty(5)
     for i in range(p):
+        gains[i] = 0.0
         before, above = log_normalisers[i], 0.5 * power[i]
         for m in range(5):
             below = ramps[i, m] if m < 4 else 0.0

@@ -23,7 +23,7 @@ from majorica.kernels.views import borrow
 from majorica.statistics import F64, Glance
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "747390ca68f37dda"
+INLINED_DIGEST = "a36cbc102978bf4e"
 Array = npt.NDArray[np.floating]
 #: Bytes of a component's samples in a tile.
 ROW = 4096

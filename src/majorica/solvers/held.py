@@ -61,7 +61,7 @@ class Held:
     @classmethod
     def empty(cls, p: int, n: int) -> Held:
         """Room for p components and n samples: fill `Z`."""
-        stride = whole_stride(n, 8)
+        stride = whole_stride.py_func(n, 8)
         rows = aligned(p * stride, np.dtype(np.float64)).reshape(p, stride)
         rows[:, n:] = 0
         return cls(rows, n)
