@@ -114,8 +114,11 @@ def test_selection_takes_the_first_of_equals() -> None:
         np.testing.assert_array_equal(kernels.select_largest(gap, 2), wanted)
 
 
-#: (samples, components) of mini-batches of streams: only one, tails, several tiles and parts, more than registers hold.
-STREAMS = [(1, 1), (1, 5), (37, 1), (700, 3), (1027, 9), (500, 40), (600, 131)]
+#: (densities, samples, components) of mini-batches: only one, tails, several tiles and parts, more than registers hold.
+STREAMS = [
+    *((name, b, p) for name in NAMES for b, p in ((1, 1), (1, 5), (37, 1), (700, 3), (1027, 9))),
+    *((name, b, p) for name in ("huber", "mixed") for b, p in ((500, 40), (600, 131))),
+]
 
 
 def mini_batch(b: int, p: int, dtype: type, many: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -132,9 +135,8 @@ def assert_near(got: np.ndarray, wanted: np.ndarray, tolerance: float) -> None:
     np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance * max(1.0, np.abs(wanted).max()))
 
 
-@over_densities
 @over_dtypes
-@pytest.mark.parametrize(("b", "p"), STREAMS)
+@pytest.mark.parametrize(("name", "b", "p"), STREAMS)
 @pytest.mark.parametrize(("allowed", "many", "answer"), [(np.inf, 1, 0), (30.0, 3, 1), (30.0, 3, 2)])
 def test_looking_at_a_mini_batch(
     name: str, dtype: type, b: int, p: int, allowed: float, many: int, answer: int
@@ -165,9 +167,8 @@ def test_a_sample_whose_squares_overflow(dtype: type, far: float, allowed: float
         assert np.isfinite(found.losses).all() or allowed == np.inf
 
 
-@over_densities
 @over_dtypes
-@pytest.mark.parametrize(("b", "p"), STREAMS)
+@pytest.mark.parametrize(("name", "b", "p"), STREAMS)
 def test_learning_from_a_mini_batch(name: str, dtype: type, b: int, p: int) -> None:
     X, mean, candidates = mini_batch(b, p, dtype)
     densities, rng = densities_of(name, p), np.random.default_rng(p)
