@@ -56,7 +56,7 @@ def _look_at(X, means, B, precisions, allowed, answer, codes, shapes, tile, work
     turned = work[: means.size * stride]
     rows = work[turned.size : turned.size + B.shape[0] * stride]
     score = work[turned.size + rows.size :][:stride]
-    unused, reaches = np.empty((2, 4))
+    unused, reaches = np.zeros((2, 4))
     for start in range(0, b, tile):
         m = min(tile, b - start)
         width = whole_width(m, X.itemsize)
