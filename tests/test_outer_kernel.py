@@ -33,7 +33,7 @@ def test_sums_of_weighted_squares(k: int, m: int, dtype: type) -> None:
     np.testing.assert_array_equal(sums[on], sums.T[on])
     assert (product[size:] == 7).all()
     packed = np.ones(k * (k + 1) // 2)
-    add_packed(Z.reshape(Z.size), 0, chosen, factors, m, k, k, packed, product[:size])
+    add_packed(Z.reshape(Z.size), 0, chosen, factors, m, k, packed, product[:size])
     upper = (expected - before)[np.triu_indices(k)]
     np.testing.assert_allclose(packed - 1, upper, atol=1e-12 if dtype is np.float64 else 2e-4)
 

@@ -55,7 +55,7 @@ def make(solver: str, X: np.ndarray, kind: str, *, threads: int = 1) -> Callable
     if solver == "batch":
         return lambda: problem.moments(W, chosen)
     if solver == "online":
-        return _online(problem, chosen, W)
+        return _online(problem, Densities([chosen[0]] * p))
     return _incremental(problem, chosen, W)
 
 
@@ -73,8 +73,9 @@ def _incremental(problem: Problem, chosen: Densities, W: np.ndarray) -> Callable
     return run
 
 
-def _online(problem: Problem, chosen: Densities, W: np.ndarray) -> Callable[[], object]:
-    p = problem.p
+def _online(problem: Problem, chosen: Densities) -> Callable[[], object]:
+    """Of sources that are separated and super-Gaussian: streams adapt their shapes, and sub-Gaussian ones cost less."""
+    p, W = problem.p, problem.whitening.inverse
     Z = problem.read(((0, problem.n),))
     weights = np.array([float(density.weight(np.ones(1))[0]) for density in chosen])
     sums = Moments(1, pack_symmetric(weights[:, None, None] * np.eye(p)), np.zeros((p, p)), np.zeros(p))

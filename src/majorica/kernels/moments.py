@@ -13,28 +13,17 @@ from majorica.densities.base import Density
 from majorica.densities.table import Densities
 from majorica.kernels.centre import centre, repeated, tile_length
 from majorica.kernels.elementwise import majorizer_rows
-from majorica.kernels.outer import OUTER, add_packed, make_readable, product_size
-from majorica.kernels.tiles import MOST, VECTOR
+from majorica.kernels.outer import add_packed, make_readable, product_size
+from majorica.kernels.panels import FEW, PIECE, fill_panels, fold_packed, in_panels, panel_width, sum_squares
+from majorica.kernels.scratch import aligned
+from majorica.kernels.tiles import MOST
 from majorica.statistics import F64, Moments, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "d7615723fb0c22dd"
+INLINED_DIGEST = "706be160fbf23f6e"
 Array = npt.NDArray[np.floating]
 #: Components from which on the second moments of all are quicker in registers, one component after the other.
 TILED = 24 if MOST == 4 else 6
-#: Room for a sample over its numbers, beyond which whole vectors do not pay.
-MUCH = 1.1
-
-
-@nb.njit(nogil=True, cache=True)
-def squares_from(a, Z, weights):
-    """Entries (a, c) with c >= a of all components' weighted squares, ``(p, k - a)``; samples and weights in rows."""
-    k, m = Z.shape
-    products = np.empty((k - a, m), Z.dtype)
-    for c in range(a, k):
-        for t in range(m):
-            products[c - a, t] = Z[a, t] * Z[c, t]
-    return np.dot(weights, products.T)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -57,7 +46,11 @@ def _moments(X, mean, K, W, points, codes, shapes, tile, packed, tilt_sums, offs
         tilt_sums += np.dot(tilts, Z.T)
         column = 0
         for a in range(k if packed.size else 0):  # half the work, for all components at once
-            sums = squares_from(a, Z, weights)
+            products = np.empty((k - a, m), Z.dtype)
+            for c in range(a, k):
+                for t in range(m):
+                    products[c - a, t] = Z[a, t] * Z[c, t]
+            sums = np.dot(weights, products.T)
             for i in range(sums.shape[0]):  # an assignment to a slice takes seconds to compile
                 for c in range(k - a):
                     packed[i, column + c] += sums[i, c]
@@ -65,18 +58,16 @@ def _moments(X, mean, K, W, points, codes, shapes, tile, packed, tilt_sums, offs
 
 
 @nb.njit(nogil=True, cache=True)
-def _moments_in_tiles(X, mean, KT, W, points, codes, shapes, k, room, order, product, packed, tilt_sums, offsets):
-    """:func:`_moments` with squares in registers, one component after the other; `room` is for samples of a tile.
-
-    `KT`, `W` and `tilt_sums` have rows of whole vectors, of which k numbers count, and so do samples.
-    """
+def _moments_in_tiles(X, mean, KT, W, points, codes, shapes, order, room, panels, weighted, product, packed, tilt_sums,
+                      offsets):  # fmt: skip
+    """:func:`_moments` with squares in registers, one component after the other; `room` is for samples of a tile."""
     b, f = X.shape
-    p, apart = W.shape
+    p, k = W.shape
     for start in range(0, b, order.size):
         m = min(order.size, b - start)
         centred = np.empty((m, f), X.dtype)
         centre(X, start, start + m, repeated(mean), centred)
-        Z = room[: m * apart].reshape(m, apart)
+        Z = room[: m * k].reshape(m, k)
         np.dot(centred, KT, Z)
         Y = np.dot(W, Z.T)
         if points.size:
@@ -87,15 +78,14 @@ def _moments_in_tiles(X, mean, KT, W, points, codes, shapes, k, room, order, pro
         tilts = np.empty_like(Y)
         majorizer_rows(Y, codes, shapes, weights, tilts, offsets)
         tilt_sums += np.dot(tilts, Z)
+        if panels.size:
+            fill_panels(room, 0, m, k, panels)
         for i in range(p):
-            add_packed(room, 0, order, weights[i], m, k, apart, packed[i], product)
-
-
-def whole_vectors(k: int, item: int) -> int:
-    """How far samples of k numbers lie apart: whole vectors, if that is not much more."""
-    lanes = VECTOR // item
-    apart = -(-k // lanes) * lanes
-    return apart if apart <= MUCH * k else k
+            if panels.size:
+                sum_squares(panels, m, k, weights[i], weighted, product)
+                fold_packed(product, k, packed[i])
+            else:
+                add_packed(room, 0, order, weights[i], m, k, packed[i], product)
 
 
 def moments(
@@ -111,21 +101,21 @@ def moments(
     if points is not None:
         touching = np.ascontiguousarray(points, np.float64)
     given = touching, densities.codes, densities.shapes
-    if not (squares and TILED <= k <= OUTER):
-        matrices = np.ascontiguousarray(K, X.dtype), np.ascontiguousarray(W, X.dtype)
-        _moments(X, mean.astype(X.dtype), *matrices, *given, tile, total.packed, total.tilts, total.offsets)
+    K, W = np.ascontiguousarray(K, X.dtype), np.ascontiguousarray(W, X.dtype)
+    sums = total.packed, total.tilts, total.offsets
+    if not (squares and k >= TILED):
+        _moments(X, mean.astype(X.dtype), K, W, *given, tile, *sums)
         return total
-    apart = whole_vectors(k, X.itemsize)
-    KT, rows, tilts = np.zeros((K.shape[1], apart), X.dtype), np.zeros((p, apart), X.dtype), np.zeros((p, apart))
-    KT[:, :k], rows[:, :k] = K.T, W
+    item, dtype = X.itemsize, X.dtype
+    width, many = int(in_panels.py_func(k, item)), k > FEW
     rooms = (
-        make_readable(tile, apart, X.dtype).reshape(-1),
         np.arange(tile, dtype=np.uint32),
-        np.empty(product_size(k, X.itemsize), X.dtype),
+        make_readable(tile, k, dtype).reshape(-1),
+        aligned(tile * width if many else 0, dtype),
+        aligned(PIECE * int(panel_width.py_func(item)), dtype),
+        aligned(width * width if many else product_size(k, item), dtype),
     )
-    sums = total.packed, tilts, total.offsets
-    _moments_in_tiles(X, mean.astype(X.dtype), KT, rows, *given, k, *rooms, *sums)
-    total.tilts[:] = tilts[:, :k]
+    _moments_in_tiles(X, mean.astype(dtype), np.ascontiguousarray(K.T), W, *given, *rooms, *sums)
     return total
 
 

@@ -125,7 +125,7 @@ def _breadth(high, left):
 
 
 @nb.njit(nogil=True, cache=True)
-def _fill_panels(numbers, start, chosen, factors, m, k, apart, product, width, ahead, until, then, end):
+def _fill_pairs(numbers, start, chosen, factors, m, k, product, width, ahead, until, then, end):
     """:func:`_fill_tiles` where twelve sums stay in registers: six rows at a time of two vectors of the columns."""
     lanes = _lanes(numbers.itemsize)
     for panel in range(0, width, 2 * lanes):
@@ -139,27 +139,25 @@ def _fill_panels(numbers, start, chosen, factors, m, k, apart, product, width, a
             column = panel if whole or panel + lanes >= width else panel + lanes
             to = row * width + column
             if whole and high == 6:
-                _tile_6x2(numbers, start, chosen, factors, m, apart, row, column, product, to, width, ahead, line)
+                _tile_6x2(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             elif whole:
-                _tile_4x2(numbers, start, chosen, factors, m, apart, row, column, product, to, width, ahead, line)
+                _tile_4x2(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             elif high == 6:
-                _tile_6x1(numbers, start, chosen, factors, m, apart, row, column, product, to, width, ahead, line)
+                _tile_6x1(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             else:
-                _tile_4x1(numbers, start, chosen, factors, m, apart, row, column, product, to, width, ahead, line)
+                _tile_4x1(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             row, ahead = row + high, ahead + m * line
 
 
 @nb.njit(nogil=True, cache=True)
-def _fill_tiles(numbers, start, chosen, factors, m, k, apart, product, width, ahead, until, then, end):
+def _fill_tiles(numbers, start, chosen, factors, m, k, product, width, ahead, until, then, end):
     """The tiles of the sum that reach to its diagonal or beyond, into `product` with rows of `width`.
-
-    Samples lie `apart` numbers from each other.
 
     Lines between the addresses `ahead` and `until` are asked for meanwhile, a line a sample, and those from `then` to
     `end` after them.
     """
     if MOST < 4:
-        _fill_panels(numbers, start, chosen, factors, m, k, apart, product, width, ahead, until, then, end)
+        _fill_pairs(numbers, start, chosen, factors, m, k, product, width, ahead, until, then, end)
         return
     lanes, row = _lanes(numbers.itemsize), 0
     while row < k:
@@ -172,25 +170,25 @@ def _fill_tiles(numbers, start, chosen, factors, m, k, apart, product, width, ah
             to, line = row * width + column, LINE if ahead < until else 0
             wide = _breadth(high, left)
             if wide == 4:
-                _tile_4x4(numbers, start, chosen, factors, m, apart, row, column, product, to, width, ahead, line)
+                _tile_4x4(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             elif high == 8 and wide == 3:
-                _tile_8x3(numbers, start, chosen, factors, m, apart, row, column, product, to, width, ahead, line)
+                _tile_8x3(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             elif high == 8 and wide == 2:
-                _tile_8x2(numbers, start, chosen, factors, m, apart, row, column, product, to, width, ahead, line)
+                _tile_8x2(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             elif high == 8:
-                _tile_8x1(numbers, start, chosen, factors, m, apart, row, column, product, to, width, ahead, line)
+                _tile_8x1(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             elif high == 16 and wide == 2:
-                _tile_last(numbers, start, chosen, factors, m, apart, row, column, product, to, width, ahead, line)
+                _tile_last(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             elif high == 16:
-                _tile_16x1(numbers, start, chosen, factors, m, apart, row, column, product, to, width, ahead, line)
+                _tile_16x1(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             elif high == 12 and wide == 2:
-                _tile_12x2(numbers, start, chosen, factors, m, apart, row, column, product, to, width, ahead, line)
+                _tile_12x2(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             elif high == 12:
-                _tile_12x1(numbers, start, chosen, factors, m, apart, row, column, product, to, width, ahead, line)
+                _tile_12x1(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             elif wide == 2:
-                _tile_4x2(numbers, start, chosen, factors, m, apart, row, column, product, to, width, ahead, line)
+                _tile_4x2(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             else:
-                _tile_4x1(numbers, start, chosen, factors, m, apart, row, column, product, to, width, ahead, line)
+                _tile_4x1(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             column, left, ahead = column + wide * lanes, left - wide, ahead + m * line
         row += high
 
@@ -289,7 +287,7 @@ def add_outer(numbers, start, chosen, factors, m, k, sums, at, product, ahead, u
     width, whole = _width(k, numbers.itemsize), k // LANES * LANES
     own = address(sums) + at * 8
     end = own + k * k * 8 if k >= MANY else own
-    _fill_tiles(numbers, start, chosen, factors, m, k, k, product, width, own, end, ahead, until)
+    _fill_tiles(numbers, start, chosen, factors, m, k, product, width, own, end, ahead, until)
     for row in range(0, whole, LANES):
         _add_rows(product, width, sums, at, k, row)
     for i in range(whole, k):
@@ -299,13 +297,10 @@ def add_outer(numbers, start, chosen, factors, m, k, sums, at, product, ahead, u
 
 
 @nb.njit(nogil=True, cache=True)
-def add_packed(numbers, start, chosen, factors, m, k, apart, packed, product):
-    """As :func:`add_outer`, to the upper triangle of the sum alone, row after row in `packed` (k (k + 1) / 2,).
-
-    Samples lie `apart` numbers from each other: of whole vectors, none is read across cache lines.
-    """
+def add_packed(numbers, start, chosen, factors, m, k, packed, product):
+    """As :func:`add_outer`, to the upper triangle of the sum alone, row after row in `packed` (k (k + 1) / 2,)."""
     width, at = _width(k, numbers.itemsize), 0
-    _fill_tiles(numbers, start, chosen, factors, m, k, apart, product, width, 0, 0, 0, 0)
+    _fill_tiles(numbers, start, chosen, factors, m, k, product, width, 0, 0, 0, 0)
     for a in range(k):
         for c in range(k - a):
             packed[at + c] += product[a * width + a + c]

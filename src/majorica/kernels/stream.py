@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from majorica.densities.table import Densities
 from majorica.kernels.elementwise import majorizer_rows
-from majorica.kernels.moments import squares_from
-from majorica.kernels.outer import OUTER, add_outer, add_samples, make_readable, product_size
+from majorica.kernels.outer import add_outer, add_samples, make_readable, product_size
+from majorica.kernels.panels import FEW, PIECE, fill_panels, fold, in_panels, panel_width, sum_squares
 from majorica.kernels.products import turn_samples, unmix_rows, whole_rows, whole_stride, whole_tiles, whole_width
 from majorica.kernels.rows import LANES
 from majorica.kernels.scores import statistics_row
@@ -23,13 +23,12 @@ from majorica.kernels.views import borrow
 from majorica.statistics import F64, Glance
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "a36cbc102978bf4e"
+INLINED_DIGEST = "9383ab2582c6d9b9"
 Array = npt.NDArray[np.floating]
 #: Bytes of a component's samples in a tile.
 ROW = 4096
-#: Bytes of the samples that moments are summed over at a time, which stay in the second-level cache; fewest samples,
-#: and fewest where all components' squares are BLAS's, which likes long products.
-AT_ONCE, FEWEST, LONG = 2**17, 128, 512
+#: Samples that moments are summed over at a time.
+AT_ONCE = 1024
 
 
 @nb.njit(nogil=True, cache=True)
@@ -115,33 +114,27 @@ def look_at(
 
 
 @nb.njit(nogil=True, cache=True)
-def _learn_from(samples, sources, codes, shapes, flat, keep, share, order, weights, tilts, leans, product,
-                moments, tilt_means, offsets):  # fmt: skip
-    """For each part of the samples, as many of them as `order` is long, one component after the other.
-
-    Squares are summed in registers, or by BLAS for all components at once where `product` is empty.
-    """
+def _learn_from(samples, sources, codes, shapes, flat, keep, share, order, weights, tilts, leans, panels, weighted,
+                product, moments, tilt_means, offsets):  # fmt: skip
+    """For each part of the samples, as many of them as `order` is long, one component after the other."""
     b, k = samples.shape
     p = sources.shape[0]
     samples, sources, shapes, moments = borrow(samples), borrow(sources), borrow(shapes), borrow(moments)
     codes, offsets = borrow(codes), borrow(offsets)
     numbers, all_moments, all_tilts = samples.reshape(b * k), moments.reshape(p * k * k), tilt_means.reshape(p * k)
-    kind, tiled = samples.dtype.type, product.size > 0
-    for i in range(p):
-        offsets[i] *= keep[i]
-        for j in range(k):
-            all_tilts[i * k + j] *= keep[i]
-        for a in range(0 if flat[i] > 0 else k):
-            row = all_moments[(i * k + a) * k + a // LANES * LANES : (i * k + a + 1) * k]
-            for c in range(row.size):
-                row[c] *= keep[i]
+    kind = samples.dtype.type
     for start in range(0, b, order.size):
-        m, heavy = min(order.size, b - start), 0
+        m = min(order.size, b - start)
+        if panels.size:
+            fill_panels(numbers, start * k, m, k, panels)
         for i in range(p):
-            y, factors, lean = sources[i, start : start + m], weights[heavy * m : (heavy + 1) * m], tilts[:m]
+            kept, at = keep[i] if start == 0 else 1.0, i * k * k
+            y, factors, lean = sources[i, start : start + m], weights[:m], tilts[:m]
             own, offset = (codes[i : i + 1], shapes[i : i + 1]), np.zeros(1)
             majorizer_rows(y.reshape(1, m), *own, factors.reshape(1, m), lean.reshape(1, m), offset)
-            offsets[i] += share[i] * offset[0]
+            offsets[i] = kept * offsets[i] + share[i] * offset[0]
+            for j in range(i * k, (i + 1) * k):
+                all_tilts[j] *= kept
             if flat[i] > 0:
                 for t in range(m):
                     leans[t] = share[i] * lean[t]
@@ -149,33 +142,13 @@ def _learn_from(samples, sources, codes, shapes, flat, keep, share, order, weigh
                 continue
             for t in range(m):
                 factors[t] *= kind(share[i])
-            if tiled:
-                add_outer(numbers, start * k, order, factors, m, k, all_moments, i * k * k, product, 0, 0)
+            if panels.size:
+                sum_squares(panels, m, k, factors, weighted, product)
+                fold(product, k, kept, all_moments, at)
             else:
-                heavy += 1
-        if heavy > 0:
-            _add_squares(samples, start, m, weights[: heavy * m].reshape(heavy, m), flat, moments)
-
-
-@nb.njit(nogil=True, cache=True)
-def _add_squares(samples, start, m, weights, flat, moments):
-    """Add the weighted squares of m samples to the moments of components that are not `flat`, from the diagonal on."""
-    k = samples.shape[1]
-    Z = np.empty((k, m), samples.dtype)
-    for t in range(m):
-        for j in range(k):
-            Z[j, t] = samples[start + t, j]
-    for a in range(k):
-        sums, first = squares_from(a, Z, weights), a // LANES * LANES
-        heavy = 0
-        for i in range(flat.size):
-            if flat[i] > 0:
-                continue
-            for c in range(k - a):
-                moments[i, a, a + c] += sums[heavy, c]
-            for c in range(first, a):  # the square on the diagonal stays symmetric
-                moments[i, a, c] = moments[i, c, a]
-            heavy += 1
+                for j in range(at, at + k * k):
+                    all_moments[j] *= kept
+                add_outer(numbers, start * k, order, factors, m, k, all_moments, at, product, 0, 0)
 
 
 def learn_from(
@@ -187,14 +160,16 @@ def learn_from(
     """
     samples = glance.samples
     b, k = samples.shape
-    item, dtype, tiled = samples.itemsize, samples.dtype, k <= OUTER
-    length = min(b, max(FEWEST if tiled else LONG, AT_ONCE // (k * item)))
+    item, dtype, many = samples.itemsize, samples.dtype, k > FEW
+    length, width = min(b, AT_ONCE), int(in_panels.py_func(k, item))
     rooms = (
         np.arange(length, dtype=np.uint32),
-        np.empty(length * (1 if tiled else len(densities)), dtype),
+        np.empty(length, dtype),
         np.empty(length, dtype),
         np.empty(length),
-        aligned(product_size(k, item) if tiled else 0, dtype),
+        aligned(length * width if many else 0, dtype),
+        aligned(PIECE * int(panel_width.py_func(item)), dtype),
+        aligned(width * width if many else product_size(k, item), dtype),
     )
     formulas = (densities.codes, densities.shapes, densities.flat_weights, keep, share)
     _learn_from(samples, glance.sources, *formulas, *rooms, moments, tilts, offsets)

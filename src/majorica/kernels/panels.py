@@ -1,0 +1,192 @@
+"""Sums of weighted squares that many components take of the same samples, compiled.
+
+Samples lie in panels: of some components each, sample after sample, whole
+vectors wide. One panel at a time is weighted; it stays in the first-level
+cache while tiles of the sum, in registers, take its products with the panels
+before it. About half of the tiles are needed. It is as quick as BLAS, which
+would need all squares of the samples first. Twin: ``Z.T @ (factors[:, None] * Z)``.
+"""
+
+from __future__ import annotations
+
+import numba as nb
+from numba import types
+from numba.extending import intrinsic
+
+from majorica.kernels.machine import is_flat
+from majorica.kernels.rows import LANES
+from majorica.kernels.tiles import MOST, VECTOR, Tile
+
+#: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
+INLINED_DIGEST = "3f6298326a37439c"
+#: Vectors beside each other in a panel, and rows of a tile as wide: these sums are what registers are there for.
+ABREAST, ROWS = 3, 8 if MOST == 4 else 4
+#: Samples at a time, two panels of which stay in the first-level cache.
+PIECE = 128
+#: Components up to which single tiles, without panels, are quicker.
+FEW = 16
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def panel_width(item):
+    """Numbers of so many bytes that a sample has in a panel."""
+    return ABREAST * VECTOR // item
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def in_panels(k, item):
+    """Numbers that a sample of `k` takes in panels."""
+    wide = ABREAST * VECTOR // item
+    return -(-k // wide) * wide
+
+
+def _tile(rows, vectors):
+    """An instruction for tiles of so many rows and vectors."""
+
+    @intrinsic
+    def tile(typingctx, panels, at, weighted, first, m, product, to, width):
+        """Add the sum of ``panels[at + r] weighted[first + c]`` over m samples to `product`, from `to` on."""
+
+        def generate(context, builder, signature, arguments):
+            panels_, at_, weighted_, first_, m_, product_, to_, width_ = arguments
+            tile = Tile(context, builder, panels.dtype)
+            left, right = tile.point(panels, panels_, at_), tile.point(weighted, weighted_, first_)
+            apart, target = ABREAST * tile.lanes, tile.point(product, product_, to_)
+
+            def terms(s):
+                one, other = tile.beside(left, s, apart), tile.beside(right, s, apart)
+                return (
+                    lambda r: tile.load_repeated(tile.beside(one, r)),
+                    lambda v: tile.load(tile.beside(other, v * tile.lanes)),
+                )
+
+            for k, total in enumerate(tile.accumulate(m_, 1, rows, vectors, terms)):
+                there = tile.beside(tile.beside(target, width_, k // vectors), k % vectors * tile.lanes)
+                tile.store(builder.fadd(tile.load(there), total), there)
+            return context.get_dummy_value()
+
+        if not (is_flat(panels, weighted, product) and panels.dtype == weighted.dtype == product.dtype):
+            return None
+        place = types.intp
+        return types.void(panels, place, weighted, place, place, product, place, place), generate
+
+    return tile
+
+
+_three, _two, _one = _tile(ROWS, 3), _tile(ROWS * 3 // 2, 2), _tile(ROWS * 3, 1)
+_two_short, _one_double, _one_short = _tile(ROWS, 2), _tile(ROWS * 2, 1), _tile(ROWS, 1)
+
+
+@intrinsic
+def _weigh(typingctx, panels, at, factors, first, m, weighted):
+    """The panel from `at` on, each of its m samples times its factor, into `weighted`."""
+
+    def generate(context, builder, signature, arguments):
+        panels_, at_, factors_, first_, m_, weighted_ = arguments
+        tile = Tile(context, builder, panels.dtype)
+        source, target = tile.point(panels, panels_, at_), tile.point(weighted, weighted_, tile.whole(0))
+        weights = tile.point(factors, factors_, first_)
+
+        def put(s, _):
+            factor = tile.load_repeated(builder.gep(weights, [s]))
+            for v in range(ABREAST):
+                own, to = (tile.beside(tile.beside(side, s, ABREAST * tile.lanes), v * tile.lanes)
+                           for side in (source, target))  # fmt: skip
+                tile.store(builder.fmul(factor, tile.load(own)), to)
+            return []
+
+        tile.loop(tile.whole(0), m_, 1, [], put)
+        return context.get_dummy_value()
+
+    if not (is_flat(panels, factors, weighted) and panels.dtype == factors.dtype == weighted.dtype):
+        return None
+    place = types.intp
+    return types.void(panels, place, factors, place, place, weighted), generate
+
+
+@nb.njit(nogil=True, cache=True)
+def fill_panels(numbers, start, m, k, panels):
+    """Put m samples of k `numbers` each, from ``numbers[start]`` on, into panels: PIECE after PIECE, panel after panel.
+
+    `panels` has room for ``m in_panels(k)`` numbers.
+    """
+    wide, at = panel_width(numbers.itemsize), 0
+    for piece in range(0, m, PIECE):
+        for panel in range(0, k, wide):
+            own = min(wide, k - panel)
+            for s in range(piece, min(piece + PIECE, m)):
+                for j in range(own):
+                    panels[at + j] = numbers[start + s * k + panel + j]
+                for j in range(own, wide):
+                    panels[at + j] = 0
+                at += wide
+
+
+@nb.njit(nogil=True, cache=True)
+def _add_piece(panels, at, m, k, factors, first, weighted, product):
+    """Add the squares of m samples, whose panels lie from `at` on, to `product`."""
+    wide, lanes, width = panel_width(panels.itemsize), VECTOR // panels.itemsize, in_panels(k, panels.itemsize)
+    for panel in range(0, k, wide):
+        own, row = at + panel * m, 0
+        vectors = min(ABREAST, -(-(k - panel) // lanes))
+        _weigh(panels, own, factors, first, m, weighted)
+        while row < panel:
+            above, to = at + row // wide * wide * m + row % wide, row * width + panel
+            if vectors == 3:
+                _three(panels, above, weighted, 0, m, product, to, width)
+                row += ROWS
+            elif vectors == 2:
+                _two(panels, above, weighted, 0, m, product, to, width)
+                row += ROWS * 3 // 2
+            else:
+                _one(panels, above, weighted, 0, m, product, to, width)
+                row += ROWS * 3
+        while row < min(panel + wide, k):  # on the diagonal: what lies left of a row's own vector is left out
+            skipped = (row - panel) // lanes
+            here, column = own + row - panel, skipped * lanes
+            to = row * width + panel + column
+            if vectors - skipped == 3:
+                _three(panels, here, weighted, column, m, product, to, width)
+            elif vectors - skipped == 2:
+                _two_short(panels, here, weighted, column, m, product, to, width)
+            elif lanes >= 2 * ROWS and row + ROWS < k:
+                _one_double(panels, here, weighted, column, m, product, to, width)
+                row += ROWS
+            else:
+                _one_short(panels, here, weighted, column, m, product, to, width)
+            row += ROWS
+
+
+@nb.njit(nogil=True, cache=True)
+def sum_squares(panels, m, k, factors, weighted, product):
+    """``product = sum_s factors_s z_s z_s^T`` over the m samples of :func:`fill_panels`, right from the diagonal on.
+
+    In rows of ``in_panels(k)``, as many of them; `weighted` has room for PIECE samples of a panel.
+    """
+    width = in_panels(k, panels.itemsize)
+    for j in range(width * width):
+        product[j] = 0
+    for piece in range(0, m, PIECE):
+        _add_piece(panels, piece * width, min(PIECE, m - piece), k, factors, piece, weighted, product)
+
+
+@nb.njit(nogil=True, cache=True)
+def fold_packed(product, k, packed):
+    """Add the `product` of :func:`sum_squares` to a triangle, row after row in `packed` (k (k + 1) / 2,)."""
+    width, at = in_panels(k, product.itemsize), 0
+    for a in range(k):
+        for c in range(k - a):
+            packed[at + c] += product[a * width + a + c]
+        at += k - a
+
+
+@nb.njit(nogil=True, cache=True)
+def fold(product, k, keep, sums, at):
+    """``sums <- keep sums + product``, from squares of LANES rows on the diagonal on; (k k,) numbers from `at` on."""
+    width = in_panels(k, product.itemsize)
+    for a in range(k):
+        row = at + a * k
+        for c in range(a, k):
+            sums[row + c] = keep * sums[row + c] + product[a * width + c]
+        for c in range(a // LANES * LANES, a):
+            sums[row + c] = sums[at + c * k + a]
