@@ -54,6 +54,25 @@ def test_twice_in_a_row_and_for_any_number_of_jobs(options: dict) -> None:
         assert bits(make(options, n_jobs).fit(X)) == wanted, n_jobs
 
 
+@pytest.mark.parametrize("density", ["huber", "adaptive"])
+def test_jobs_that_share_the_components_of_a_stream(density: str, monkeypatch) -> None:
+    X, _ = laplace(14_000, 24)
+    X[:, ::3] = np.random.default_rng(0).uniform(-1, 1, size=X[:, ::3].shape)  # with nothing to share
+    shared = []
+    assist = ThreadEngine.assist
+    monkeypatch.setattr(ThreadEngine, "assist", lambda *given: shared.append(assist(*given)) or shared[-1])
+    monkeypatch.setattr("majorica.solvers.online.WORTH_SHARING", 0)
+    wanted, *others = (
+        ICA(density=density, random_state=0, n_jobs=jobs).partial_fit(X[:12_000]).partial_fit(X[12_000:])
+        for jobs in (1, 2, 4)
+    )
+    assert any(shared)
+    for other in others:
+        assert bits(other) == bits(wanted)
+        state, same = (vars(ica)["_stream"].state.surrogate for ica in (other, wanted))
+        assert state.moments.tobytes() == same.moments.tobytes()
+
+
 @pytest.mark.parametrize("n_updates", [2, None])
 def test_jobs_that_share_one_mini_batch(n_updates: int | None) -> None:
     """From 32 components on, threads share the phases of a mini-batch."""

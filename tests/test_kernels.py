@@ -179,7 +179,12 @@ def test_learning_from_a_mini_batch(name: str, dtype: type, b: int, p: int) -> N
     for kernels in (compiled, reference):
         glance = kernels.look_at(X, mean, candidates, 0, np.ones(p), 30.0, densities)
         learnt = [array.copy() for array in before]
-        kernels.learn_from(glance, densities, keep, share, *learnt)
+        tasks = np.array([0, p // 2])
+        kernels.learn_from(glance, densities, keep, share, *learnt, tasks)
+        assert tasks[0] >= p // 2
+        for one, other in zip(learnt, before, strict=True):
+            np.testing.assert_array_equal(one[p // 2 :], other[p // 2 :])
+        kernels.learn_from(glance, densities, keep, share, *learnt, np.array([p // 2, p]))
         kernels.settle(learnt[0], densities.flat_weights, covariance)
         np.testing.assert_array_equal(learnt[0], learnt[0].transpose(0, 2, 1))
         results.append(learnt)

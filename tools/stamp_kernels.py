@@ -44,6 +44,7 @@ INLINED = {
         "kernels/panels.py",
         "kernels/products.py",
         "kernels/scores.py",
+        "kernels/team.py",
     ],
     "kernels/compiled.py": [
         "kernels/centre.py",

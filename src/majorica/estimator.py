@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from typing import Any, Self, cast
 
@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from majorica.densities.base import Density
-from majorica.engines import Engine, engine_for, single_threaded_blas
+from majorica.engines import Engine, ThreadEngine, engine_for, single_threaded_blas
 from majorica.engines.threads import effective_n_jobs
 from majorica.errors import DataError, DataTypeError
 from majorica.fitting import Fitted, fit_source
@@ -219,7 +219,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         held = nullcontext(None) if checkpoint is None else Checkpoint(checkpoint, checkpoint_every)
         with single_threaded_blas(), held as keeper, progress as options:
             if solver == "online":
-                session, fitted = fit_stream(source, options, checkpoint=keeper)
+                with closing(ThreadEngine(plan.n_jobs)) as threads:
+                    session, fitted = fit_stream(source, options, threads, checkpoint=keeper)
                 self._publish(fitted, session=session)
             else:
                 source = cast("Source", source)
@@ -253,8 +254,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
             session: StreamFit | None = getattr(self, "_stream", None)
             if session is None:
                 session = self._new_session()
-            with single_threaded_blas():
-                session.update(block)
+            with single_threaded_blas(), closing(ThreadEngine(self.n_jobs)) as threads:
+                session.update(block, threads)
                 result = session.serve()
         except Exception:
             for name in set(vars(self)) - set(before):

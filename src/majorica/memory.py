@@ -148,6 +148,9 @@ def _parts(source: Source | Stream, options: Options, n_jobs: int, *, on_disk: b
     if online:
         # As they came, in one piece, whitened and unmixed; with some drawn in, a copy and the others besides.
         parts["first samples of the stream"] = 5 * min(n, start) * f * 8
+        # Whitened, less their mean, and unmixed; each thread has them in panels, and one component's squares.
+        own = options.batch_size * (k + 48) * 8 + (k + 48) ** 2 * 8
+        parts["mini-batch"] = options.batch_size * (f + 3 * k) * 8 + n_jobs * own
     if options.solver in ("batch", "incremental", "online"):
         packed = flight * k * k * (k + 1) * 4
         if options.solver == "incremental":  # only where shapes are refitted, some components at a time

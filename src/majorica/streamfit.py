@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from majorica.densities.base import Density
+from majorica.engines import Engine
 from majorica.fitting import Fitted, Options
 from majorica.persistence.checkpoints import Checkpoint, identify
 from majorica.solvers import StopReason
@@ -24,9 +25,9 @@ READ_SAMPLES = 10_000
 
 
 def fit_stream(
-    source: Source | Stream, options: Options, *, checkpoint: Checkpoint | None = None
+    source: Source | Stream, options: Options, engine: Engine, *, checkpoint: Checkpoint | None = None
 ) -> tuple[StreamFit, Fitted]:
-    """Learn from all of `source`; the session can go on with ``partial_fit``.
+    """Learn from all of `source` on the threads of `engine`; the session can go on with ``partial_fit``.
 
     A resumed stream is read again from its beginning and what was seen
     already is skipped, so it must give the same samples again.
@@ -48,7 +49,7 @@ def fit_stream(
         blocks = _after(blocks, session.seen)
     else:
         blocks = _passes(source, session.seen, int(options.max_iter))
-    interrupted = _learn(session, blocks, checkpoint)
+    interrupted = _learn(session, blocks, engine, checkpoint)
     fitted = session.result()
     if interrupted:
         return session, replace(fitted, stop=StopReason.INTERRUPTED)
@@ -57,13 +58,13 @@ def fit_stream(
     return session, fitted
 
 
-def _learn(session: StreamFit, blocks: Iterator[Array], checkpoint: Checkpoint | None) -> bool:
+def _learn(session: StreamFit, blocks: Iterator[Array], engine: Engine, checkpoint: Checkpoint | None) -> bool:
     """Learn from all blocks, with a checkpoint now and then; True if the user interrupted."""
     within = False
     try:
         for X in blocks:
             within = True
-            session.update(X)
+            session.update(X, engine)
             within = False
             if session.stopped:
                 break

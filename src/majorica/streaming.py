@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from majorica.engines import ThreadEngine
+from majorica.engines import Engine, ThreadEngine
 from majorica.errors import DataError, OutlierWarning
 from majorica.fitting import START_SAMPLES as START_SAMPLES
 from majorica.fitting import Fitted, Options, fit_source, make_online, start_samples
@@ -124,20 +124,28 @@ class StreamFit:
         """Samples seen so far."""
         return self.buffered if self.state is None else self.state.seen
 
-    def update(self, X: Array) -> None:
-        """Learn from samples ``(b, f)``; if they cannot be used, DataError is raised and nothing has changed."""
+    def update(self, X: Array, engine: Engine | None = None) -> None:
+        """Learn from samples ``(b, f)``, on the threads of `engine`, or alone.
+
+        If they cannot be used, DataError is raised and nothing has changed.
+        """
         self._check(X)
+        engine = engine or ThreadEngine(1)
         began, before = time.perf_counter(), self.elapsed
-        while len(X) and not self.stopped:
-            if self.state is None:
-                taken = X[: start_samples(X.shape[1], self.options.n_components) - self.buffered]
-                self._keep(taken)
-                X = X[len(taken) :]
-            else:
-                size = self.options.batch_size
-                self._learn(X[:size])
-                X = X[size:]
-            self.elapsed = before + time.perf_counter() - began
+        try:
+            while len(X) and not self.stopped:
+                if self.state is None:
+                    taken = X[: start_samples(X.shape[1], self.options.n_components) - self.buffered]
+                    self._keep(taken, engine)
+                    X = X[len(taken) :]
+                else:
+                    size = self.options.batch_size
+                    self._learn(X[:size], engine)
+                    X = X[size:]
+                self.elapsed = before + time.perf_counter() - began
+        finally:
+            if self.state is not None:
+                self.state.settle()
 
     def warn_far(self) -> None:
         """Say once that samples lie farther out than sources' own values do."""
@@ -165,21 +173,20 @@ class StreamFit:
             "the block was not used, go on with the next one"
         )
 
-    def _keep(self, X: Array) -> None:
+    def _keep(self, X: Array, engine: Engine) -> None:
         """Keep samples for the start; the block that completes them is let go of if they allow no model."""
         self.buffer.append(np.array(X))
         self.buffered += len(X)
         if self.buffered < start_samples(X.shape[1], self.options.n_components):
             return
         try:
-            self._start()
+            self._start(engine)
         except DataError:
             self.buffered -= len(self.buffer.pop())
             raise
 
-    def _start(self) -> None:
+    def _start(self, engine: Engine) -> None:
         """Fit the samples so far with the default solver and hand over to the online one."""
-        engine = ThreadEngine(1)
         X, excess = draw_in_all(np.concatenate(self.buffer))
         source = ArraySource(X)
         fitted = fit_source(source, self._start_options(self.rng), engine)
@@ -205,13 +212,13 @@ class StreamFit:
             return np.arange(len(fitted.W)), np.ones(len(fitted.W))
         return match_components(fitted.W @ fitted.whitening.matrix, last.whitening.inverse, last.W)
 
-    def _learn(self, X: Array) -> None:
+    def _learn(self, X: Array, engine: Engine) -> None:
         assert self.state is not None
         assert self.whitening is not None
         Z: Array = (X - self.whitening.mean) @ self.whitening.matrix.T
         if X.dtype == np.float32 and np.abs(Z).max(initial=0.0) <= SHORT_REACH:
             Z = Z.astype(np.float32)
-        make_online(self.options).update(self.state, Z)
+        make_online(self.options).update(self.state, Z, engine=engine, whole=False)
         self._record(len(X))
 
     def _record(self, samples: int) -> None:
@@ -222,6 +229,7 @@ class StreamFit:
         record = (state.passes, self.elapsed, samples, state.loss, np.nan)
         self.trace.append(record)
         if self.options.callbacks:
+            state.settle()
             step = Step(*record, unmixing=state.answer.copy(), densities=state.densities, state=state)
             answers = [callback(step) for callback in self.options.callbacks]
             self.stopped |= any(answer is True for answer in answers)

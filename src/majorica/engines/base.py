@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
 from majorica.sources.base import Block, Source
@@ -143,3 +144,19 @@ def total(
     for result in results:
         tree.add(result)
     return tree.sum()
+
+
+@contextmanager
+def assisted(
+    engine: Engine | None, most: int, work: Callable[[bool], object], stop: Callable[[], None]
+) -> Iterator[None]:
+    """At most so many other threads of `engine` are at ``work(False)`` meanwhile, and told to `stop` at the end."""
+    assist = getattr(engine, "assist", None)
+    helpers = [] if assist is None else assist(work, most)
+    try:
+        yield
+    finally:
+        stop()
+        for helper in helpers:
+            if not helper.cancel():
+                helper.result()

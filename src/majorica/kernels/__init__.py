@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from types import ModuleType
 from typing import Literal
 
@@ -14,5 +15,9 @@ Backend = Literal["reference", "compiled"] | None
 
 def kernels_for(densities: Densities, backend: Backend = None) -> ModuleType:
     """The compiled kernels where they know every density's formula, the NumPy ones otherwise."""
-    name = backend or ("compiled" if densities.compiled else "reference")
+    return _module(backend or ("compiled" if densities.compiled else "reference"))
+
+
+@cache
+def _module(name: str) -> ModuleType:
     return importlib.import_module(f"majorica.kernels.{name}")

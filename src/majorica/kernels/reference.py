@@ -116,17 +116,30 @@ def look_at(
 
 
 def learn_from(
-    glance: Glance, densities: Densities, keep: F64, share: F64, moments_: F64, tilts: F64, offsets: F64
+    glance: Glance,
+    densities: Densities,
+    keep: F64,
+    share: F64,
+    moments_: F64,
+    tilts: F64,
+    offsets: F64,
+    tasks: npt.NDArray[np.int64] | None = None,
 ) -> None:
     """``A^i <- keep_i A^i + share_i sum u x x^T`` over the samples, tilts and offsets alike; Eq. (updateastream).
 
     In place. Sub-Gaussian components' moments are left to :func:`settle`.
+    `tasks` are the first component and the one to stop at.
     """
     Z, Y = glance.samples.astype(np.float64), glance.sources.T.astype(np.float64)
-    moments_[densities.super_gaussian] *= keep[densities.super_gaussian, None, None]
-    tilts *= keep[:, None]
-    offsets *= keep
-    add_moments(Z, Y, np.ones(Y.shape, bool), densities, share, moments_, tilts, offsets)
+    first, end = (0, len(densities)) if tasks is None else tasks
+    for i in range(first, end):
+        density, y = densities[i], Y[:, i]
+        tilts[i] = keep[i] * tilts[i] + share[i] * (density.tilt(y) @ Z)
+        offsets[i] = keep[i] * offsets[i] + share[i] * density.offset(y).sum()
+        if density.super_gaussian:
+            moments_[i] = keep[i] * moments_[i] + share[i] * (Z * density.weight(y)[:, None]).T @ Z
+    if tasks is not None:
+        tasks[0] = end
 
 
 def settle(moments_: F64, flat: F64, covariance: F64) -> None:

@@ -19,11 +19,12 @@ from majorica.kernels.products import turn_samples, unmix_rows, whole_rows, whol
 from majorica.kernels.rows import LANES
 from majorica.kernels.scores import statistics_row
 from majorica.kernels.scratch import aligned, workspace
+from majorica.kernels.team import claim
 from majorica.kernels.views import borrow
 from majorica.statistics import F64, Glance
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "9383ab2582c6d9b9"
+INLINED_DIGEST = "7d484d76ad896f6f"
 Array = npt.NDArray[np.floating]
 #: Bytes of a component's samples in a tile.
 ROW = 4096
@@ -114,49 +115,59 @@ def look_at(
 
 
 @nb.njit(nogil=True, cache=True)
-def _learn_from(samples, sources, codes, shapes, flat, keep, share, order, weights, tilts, leans, panels, weighted,
-                product, moments, tilt_means, offsets):  # fmt: skip
-    """For each part of the samples, as many of them as `order` is long, one component after the other."""
+def _learn_from(samples, sources, codes, shapes, flat, keep, share, tasks, order, weights, tilts, leans, panels,
+                weighted, product, moments, tilt_means, offsets):  # fmt: skip
+    """One component after the other, as long as there are `tasks`, AT_ONCE samples at a time."""
     b, k = samples.shape
     p = sources.shape[0]
     samples, sources, shapes, moments = borrow(samples), borrow(sources), borrow(shapes), borrow(moments)
-    codes, offsets = borrow(codes), borrow(offsets)
+    codes, offsets, panels = borrow(codes), borrow(offsets), borrow(panels)
     numbers, all_moments, all_tilts = samples.reshape(b * k), moments.reshape(p * k * k), tilt_means.reshape(p * k)
-    kind = samples.dtype.type
-    for start in range(0, b, order.size):
-        m = min(order.size, b - start)
-        if panels.size:
-            fill_panels(numbers, start * k, m, k, panels)
-        for i in range(p):
-            kept, at = keep[i] if start == 0 else 1.0, i * k * k
+    kind, width = samples.dtype.type, in_panels(k, samples.itemsize)
+    for start in range(0, b if panels.size else 0, AT_ONCE):
+        fill_panels(numbers, start * k, min(AT_ONCE, b - start), k, panels[start * width :])
+    i = claim(tasks, 0, 1)
+    while i >= 0:
+        kept, at = keep[i], i * k * k
+        for start in range(0, b, AT_ONCE):
+            m = min(AT_ONCE, b - start)
             y, factors, lean = sources[i, start : start + m], weights[:m], tilts[:m]
             own, offset = (codes[i : i + 1], shapes[i : i + 1]), np.zeros(1)
             majorizer_rows(y.reshape(1, m), *own, factors.reshape(1, m), lean.reshape(1, m), offset)
             offsets[i] = kept * offsets[i] + share[i] * offset[0]
             for j in range(i * k, (i + 1) * k):
                 all_tilts[j] *= kept
-            if flat[i] > 0:
-                for t in range(m):
-                    leans[t] = share[i] * lean[t]
-                add_samples(numbers, start * k, order, leans, m, k, all_tilts, i * k)
-                continue
             for t in range(m):
                 factors[t] *= kind(share[i])
-            if panels.size:
-                sum_squares(panels, m, k, factors, weighted, product)
+                leans[t] = share[i] * lean[t]
+            if flat[i] > 0:
+                add_samples(numbers, start * k, order, leans, m, k, all_tilts, i * k)
+            elif panels.size:
+                sum_squares(panels[start * width :], m, k, factors, weighted, product)
                 fold(product, k, kept, all_moments, at)
             else:
                 for j in range(at, at + k * k):
                     all_moments[j] *= kept
                 add_outer(numbers, start * k, order, factors, m, k, all_moments, at, product, 0, 0)
+            kept = 1.0
+        i = claim(tasks, 0, 1)
 
 
 def learn_from(
-    glance: Glance, densities: Densities, keep: F64, share: F64, moments: F64, tilts: F64, offsets: F64
+    glance: Glance,
+    densities: Densities,
+    keep: F64,
+    share: F64,
+    moments: F64,
+    tilts: F64,
+    offsets: F64,
+    tasks: npt.NDArray[np.int64] | None = None,
 ) -> None:
     """``A^i <- keep_i A^i + share_i sum u x x^T`` over the samples, tilts and offsets alike; Eq. (updateastream).
 
-    In place. Moments are right where the M-step reads them; :func:`settle` makes them whole.
+    In place. Moments are right where the M-step reads them; :func:`settle`
+    makes them whole. `tasks` are the next component and the one to stop at:
+    threads that call this with the same ones share the components.
     """
     samples = glance.samples
     b, k = samples.shape
@@ -167,11 +178,12 @@ def learn_from(
         np.empty(length, dtype),
         np.empty(length, dtype),
         np.empty(length),
-        aligned(length * width if many else 0, dtype),
-        aligned(PIECE * int(panel_width.py_func(item)), dtype),
+        aligned(b * width if many else 0, dtype),
+        aligned(PIECE * int(panel_width.py_func(item)) if many else 0, dtype),
         aligned(width * width if many else product_size(k, item), dtype),
     )
-    formulas = (densities.codes, densities.shapes, densities.flat_weights, keep, share)
+    tasks = np.array([0, len(densities)]) if tasks is None else tasks
+    formulas = (densities.codes, densities.shapes, densities.flat_weights, keep, share, tasks)
     _learn_from(samples, glance.sources, *formulas, *rooms, moments, tilts, offsets)
 
 

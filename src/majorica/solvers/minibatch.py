@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from majorica.engines.base import Engine
+from majorica.engines.base import assisted
 from majorica.kernels.codes import CodeArray, CodeTable
 from majorica.problem import Problem
 from majorica.solvers.touching import Memory
@@ -142,20 +140,6 @@ def _kept_white(
         known = np.zeros(-(-problem.n // solver.batch_size), np.bool_)
         state.white = KeptWhite(make_readable(problem.n, problem.p, X.dtype), known)
     return state.white
-
-
-@contextmanager
-def assisted(engine: Engine, most: int, work: Callable[[bool], float], stop: Callable[[], None]) -> Iterator[None]:
-    """At most so many other threads of `engine` are at ``work(False)`` meanwhile, and told to `stop` at the end."""
-    assist = getattr(engine, "assist", None)
-    helpers = [] if assist is None else assist(work, most)
-    try:
-        yield
-    finally:
-        stop()
-        for helper in helpers:
-            if not helper.cancel():
-                helper.result()
 
 
 def _by_kind(memory: Memory, n: int) -> tuple[npt.NDArray[np.float32], CodeArray, CodeTable]:

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from majorica.densities.table import Densities
+from majorica.engines.base import Engine, assisted
 from majorica.kernels import Backend, kernels_for
 from majorica.solvers import outliers
 from majorica.solvers.averages import Averages
@@ -27,6 +28,8 @@ LEAST_GAIN = 1e-3
 SHORTEST = 250
 #: Samples that count as seen, at least: a model of fewer must not leave the memory too short for its moments.
 LEAST_SEEN = 10_000
+#: Products in a mini-batch, below which a second thread would be late.
+WORTH_SHARING = 50_000_000
 #: Samples that n of the rate counts, and the least power, for what answers show as it is: mean, covariance, shapes.
 SLOW_UNIT, SLOW_ALPHA = 1000, 0.75
 
@@ -55,6 +58,12 @@ class OnlineState(State):
     def answer(self) -> F64:
         """The unmixing matrix to show, ``(p, k)``."""
         return self.W if self.averages is None else self.averages.answer
+
+    def settle(self, backend: Backend = None) -> None:
+        """Make the moments whole, of which mini-batches and the M-step leave out about half."""
+        assert self.surrogate is not None
+        moments, covariance = self.surrogate.moments, self.surrogate.covariance
+        kernels_for(self.densities, backend).settle(moments, self.densities.flat_weights, covariance)
 
 
 @dataclass(frozen=True)
@@ -115,7 +124,7 @@ class Online:
 
     def memory(self, p: int, seen: int) -> float:
         """Samples that statistics which learn from all remember after `seen`."""
-        return -1 / np.log1p(-float(self.rate(self.count(p, seen), 1.0, unit=self.unit(p))))
+        return -1 / float(self._log_kept(self.count(p, seen), 1.0, self.unit(p), self.alpha))
 
     def length(self, p: int, seen: int) -> int:
         """Samples of the next mini-batch."""
@@ -126,16 +135,22 @@ class Online:
             length *= 2
         return min(length, self.batch_size)
 
-    def update(self, state: OnlineState, Z: Array, *, backend: Backend = None) -> None:
+    def update(
+        self, state: OnlineState, Z: Array, *, backend: Backend = None, engine: Engine | None = None, whole: bool = True
+    ) -> None:
         """Learn from whitened samples ``(b, k)``, mini-batch by mini-batch; the last one may be short.
 
-        Those of float32 stay so; what is summed over samples is kept in float64.
+        Those of float32 stay so; what is summed over samples is kept in
+        float64. Threads of `engine` share the components. The moments are made
+        `whole` at the end, or left to :meth:`OnlineState.settle`.
         """
         start = 0
         while start < len(Z):
             length = self.length(len(state.W), state.seen)
-            self._update_batch(state, Z[start : start + length], backend)
+            self._update_batch(state, Z[start : start + length], backend, engine)
             start += length
+        if whole:
+            state.settle(backend)
 
     def rate(
         self, visits: F64 | float, samples: F64 | float, skipped: float = 1.0, *, unit: float | None = None
@@ -146,24 +161,26 @@ class Online:
         as much as one of full length. `skipped` is how many samples of the
         stream went by for each of these; only `half_life` counts them.
         """
-        return self._weight(visits, samples, skipped, unit or self.batch_size, self.alpha)
+        return -np.expm1(self._log_kept(visits, samples, unit or self.batch_size, self.alpha, skipped))
 
-    def _weight(
-        self, visits: F64 | float, samples: F64 | float, skipped: float, unit: float, alpha: float
+    def _log_kept(
+        self, visits: F64 | float, samples: F64 | float, unit: float, alpha: float, skipped: float = 1.0
     ) -> F64 | float:
+        """Logarithm of the weight that is left to what was there before."""
         rho = np.minimum((1.0 + visits) ** -alpha, 1 - 1e-12)
         kept = np.log1p(-rho) * (samples / unit)
         if self.half_life is not None:
             kept = np.minimum(kept, -np.log(2) * samples * skipped / self.half_life)
-        return -np.expm1(kept)
+        return kept
 
     def _slow_rate(self, seen: int, samples: int) -> float:
         """Weight of a mini-batch in what is shown without being averaged again."""
         if not self.averaged:
             return float(self.rate(seen / self.batch_size, samples))
-        return float(self._weight(seen / SLOW_UNIT, samples, 1.0, SLOW_UNIT, max(self.alpha, SLOW_ALPHA)))
+        alpha = max(self.alpha, SLOW_ALPHA)
+        return float(-np.expm1(self._log_kept(seen / SLOW_UNIT, samples, SLOW_UNIT, alpha)))
 
-    def _update_batch(self, state: OnlineState, Z: Array, backend: Backend) -> None:
+    def _update_batch(self, state: OnlineState, Z: Array, backend: Backend, engine: Engine | None) -> None:
         assert state.surrogate is not None
         surrogate, kernels = state.surrogate, kernels_for(state.densities, backend)
         b, p = len(Z), len(state.W)
@@ -176,11 +193,10 @@ class Online:
         rate = float(self.rate(count, b, unit=unit))
         surrogate.covariance += rate * (scatter - surrogate.covariance)
         if self.q is None or self.q >= p:
-            self._learn_all(state, glance, kernels)
+            self._learn_all(state, glance, kernels, engine)
         else:
             self._learn_some(state, glance, self.q, kernels)
         self._adapt(state, glance, slow)
-        kernels.settle(surrogate.moments, state.densities.flat_weights, surrogate.covariance)
         before = state.inverse.copy()
         surrogate.minimise(state.W, state.inverse, state.densities, iterations=self.iterations, backend=backend)
         _keep_signs(state, before)
@@ -241,14 +257,22 @@ class Online:
             surrogate.tilts[changed] = fresh.tilts[changed]
             surrogate.offsets[changed] = fresh.offsets[changed]
 
-    def _learn_all(self, state: OnlineState, glance: Glance, kernels: ModuleType) -> None:
-        """Every statistic learns from every sample; p^3 operations a sample."""
+    def _learn_all(self, state: OnlineState, glance: Glance, kernels: ModuleType, engine: Engine | None) -> None:
+        """Every statistic learns from every sample; p^3 operations a sample, shared by threads if they are many."""
         assert state.surrogate is not None
         surrogate, (b, p) = state.surrogate, glance.samples.shape
         unit = self.unit(p)
         rates = np.asarray(self.rate(state.visits, float(b), unit=unit))
         learnt = (surrogate.moments, surrogate.tilts, surrogate.offsets)
-        kernels.learn_from(glance, state.densities, 1 - rates, rates / b, *learnt)
+        tasks, keep, share = np.array([0, p]), 1 - rates, rates / b
+
+        def work(_: bool) -> None:
+            kernels.learn_from(glance, state.densities, keep, share, *learnt, tasks)
+
+        heavy = int(state.densities.super_gaussian.sum())
+        helpers = 0 if heavy * b * p * p < WORTH_SHARING else heavy - 1
+        with assisted(engine, helpers, work, lambda: tasks.__setitem__(1, 0)):
+            work(True)
         state.visits += b / unit
 
     def _learn_some(self, state: OnlineState, glance: Glance, q: int, kernels: ModuleType) -> None:
