@@ -65,7 +65,7 @@ def threads(sizes: Sequence[int] = (32, 64, 100), *, quick: bool = False, repeat
     """Seconds of a pass on one and two threads."""
     records = []
     for p in sizes:
-        for solver in ("progressive", "batch", "incremental"):
+        for solver in ("progressive", "batch", "incremental", "online"):
             blocks = 0 if quick else 16 * pass_block_length(p)  # fewer could not be shared
             X = passes.samples(p, max(sample_count(solver, p, quick=quick), blocks), "float64")
             calls = {str(k): passes.make(solver, X, "adaptive", threads=k) for k in (1, 2)}

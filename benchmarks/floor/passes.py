@@ -81,4 +81,4 @@ def _online(problem: Problem, chosen: Densities) -> Callable[[], object]:
     sums = Moments(1, pack_symmetric(weights[:, None, None] * np.eye(p)), np.zeros((p, p)), np.zeros(p))
     solver = make_online(Options(n_updates=None))
     state = solver.init(W, chosen, Surrogate.from_moments(sums, np.eye(p)), 10_000, np.random.default_rng(0))
-    return lambda: solver.update(state, Z)
+    return lambda: solver.update(state, Z, engine=problem.engine)

@@ -10,15 +10,20 @@ would need all squares of the samples first. Twin: ``Z.T @ (factors[:, None] * Z
 from __future__ import annotations
 
 import numba as nb
+import numpy as np
+import numpy.typing as npt
 from numba import types
 from numba.extending import intrinsic
 
 from majorica.kernels.machine import is_flat
+from majorica.kernels.outer import product_size
 from majorica.kernels.rows import LANES
+from majorica.kernels.scratch import aligned
 from majorica.kernels.tiles import MOST, VECTOR, Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "3f6298326a37439c"
+INLINED_DIGEST = "93fc901e1cd4645c"
+Array = npt.NDArray[np.floating]
 #: Vectors beside each other in a panel, and rows of a tile as wide: these sums are what registers are there for.
 ABREAST, ROWS = 3, 8 if MOST == 4 else 4
 #: Samples at a time, two panels of which stay in the first-level cache.
@@ -38,6 +43,19 @@ def in_panels(k, item):
     """Numbers that a sample of `k` takes in panels."""
     wide = ABREAST * VECTOR // item
     return -(-k // wide) * wide
+
+
+def make_rooms(samples: int, k: int, dtype: np.dtype[np.floating]) -> tuple[Array, Array, Array]:
+    """Room for so many samples of k numbers in panels, for a weighted panel, and for a product.
+
+    Where components are FEW, the first two are empty and the third is for :mod:`majorica.kernels.outer`.
+    """
+    item = dtype.itemsize
+    if k <= FEW:
+        return np.empty(0, dtype), np.empty(0, dtype), aligned(product_size(k, item), dtype)
+    width = int(in_panels.py_func(k, item))
+    weighted = aligned(PIECE * int(panel_width.py_func(item)), dtype)
+    return aligned(samples * width, dtype), weighted, aligned(width * width, dtype)
 
 
 def _tile(rows, vectors):
@@ -77,31 +95,38 @@ _three, _two, _one = _tile(ROWS, 3), _tile(ROWS * 3 // 2, 2), _tile(ROWS * 3, 1)
 _two_short, _one_double, _one_short = _tile(ROWS, 2), _tile(ROWS * 2, 1), _tile(ROWS, 1)
 
 
-@intrinsic
-def _weigh(typingctx, panels, at, factors, first, m, weighted):
-    """The panel from `at` on, each of its m samples times its factor, into `weighted`."""
+def _copy(whole):
+    """An instruction for the samples of a panel, of whole vectors or not."""
 
-    def generate(context, builder, signature, arguments):
-        panels_, at_, factors_, first_, m_, weighted_ = arguments
-        tile = Tile(context, builder, panels.dtype)
-        source, target = tile.point(panels, panels_, at_), tile.point(weighted, weighted_, tile.whole(0))
-        weights = tile.point(factors, factors_, first_)
+    @intrinsic
+    def copy(typingctx, numbers, start, k, own, m, panels, to):
+        """The first `own` of every k `numbers` from `start` on, m times, and zeros after them, into a panel."""
 
-        def put(s, _):
-            factor = tile.load_repeated(builder.gep(weights, [s]))
-            for v in range(ABREAST):
-                own, to = (tile.beside(tile.beside(side, s, ABREAST * tile.lanes), v * tile.lanes)
-                           for side in (source, target))  # fmt: skip
-                tile.store(builder.fmul(factor, tile.load(own)), to)
-            return []
+        def generate(context, builder, signature, arguments):
+            numbers_, start_, k_, own_, m_, panels_, to_ = arguments
+            tile = Tile(context, builder, panels.dtype)
+            source, target = tile.point(numbers, numbers_, start_), tile.point(panels, panels_, to_)
+            places = [v * tile.lanes for v in range(ABREAST)]
+            masks = [None if whole else tile.first(builder.sub(own_, tile.whole(place))) for place in places]
 
-        tile.loop(tile.whole(0), m_, 1, [], put)
-        return context.get_dummy_value()
+            def put(s, _):
+                sample, room = tile.beside(source, s, k_), tile.beside(target, s, ABREAST * tile.lanes)
+                for place, mask in zip(places, masks, strict=True):
+                    tile.store(tile.read(tile.beside(sample, place), mask), tile.beside(room, place))
+                return []
 
-    if not (is_flat(panels, factors, weighted) and panels.dtype == factors.dtype == weighted.dtype):
-        return None
-    place = types.intp
-    return types.void(panels, place, factors, place, place, weighted), generate
+            tile.loop(tile.whole(0), m_, 1, [], put)
+            return context.get_dummy_value()
+
+        if not (is_flat(numbers, panels) and numbers.dtype == panels.dtype):
+            return None
+        place = types.intp
+        return types.void(numbers, *(place,) * 4, panels, place), generate
+
+    return copy
+
+
+_copy_whole, _copy_part = _copy(True), _copy(False)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -112,14 +137,38 @@ def fill_panels(numbers, start, m, k, panels):
     """
     wide, at = panel_width(numbers.itemsize), 0
     for piece in range(0, m, PIECE):
+        count = min(PIECE, m - piece)
         for panel in range(0, k, wide):
-            own = min(wide, k - panel)
-            for s in range(piece, min(piece + PIECE, m)):
-                for j in range(own):
-                    panels[at + j] = numbers[start + s * k + panel + j]
-                for j in range(own, wide):
-                    panels[at + j] = 0
-                at += wide
+            first = start + piece * k + panel
+            if k - panel >= wide:
+                _copy_whole(numbers, first, k, wide, count, panels, at)
+            else:
+                _copy_part(numbers, first, k, k - panel, count, panels, at)
+            at += count * wide
+
+
+@intrinsic
+def _weigh(typingctx, panels, at, factors, first, m, weighted, to):
+    """A vector of each of the m samples of a panel, from `at` on, times the sample's factor, into `weighted`."""
+
+    def generate(context, builder, signature, arguments):
+        panels_, at_, factors_, first_, m_, weighted_, to_ = arguments
+        tile = Tile(context, builder, panels.dtype)
+        source, target = tile.point(panels, panels_, at_), tile.point(weighted, weighted_, to_)
+        weights, apart = tile.point(factors, factors_, first_), ABREAST * tile.lanes
+
+        def put(s, _):
+            factor = tile.load_repeated(builder.gep(weights, [s]))
+            tile.store(builder.fmul(factor, tile.load(tile.beside(source, s, apart))), tile.beside(target, s, apart))
+            return []
+
+        tile.loop(tile.whole(0), m_, 1, [], put)
+        return context.get_dummy_value()
+
+    if not (is_flat(panels, factors, weighted) and panels.dtype == factors.dtype == weighted.dtype):
+        return None
+    place = types.intp
+    return types.void(panels, place, factors, place, place, weighted, place), generate
 
 
 @nb.njit(nogil=True, cache=True)
@@ -129,7 +178,8 @@ def _add_piece(panels, at, m, k, factors, first, weighted, product):
     for panel in range(0, k, wide):
         own, row = at + panel * m, 0
         vectors = min(ABREAST, -(-(k - panel) // lanes))
-        _weigh(panels, own, factors, first, m, weighted)
+        for column in range(0, vectors * lanes, lanes):
+            _weigh(panels, own + column, factors, first, m, weighted, column)
         while row < panel:
             above, to = at + row // wide * wide * m + row % wide, row * width + panel
             if vectors == 3:

@@ -13,18 +13,18 @@ import numpy.typing as npt
 
 from majorica.densities.table import Densities
 from majorica.kernels.elementwise import majorizer_rows
-from majorica.kernels.outer import add_outer, add_samples, make_readable, product_size
-from majorica.kernels.panels import FEW, PIECE, fill_panels, fold, in_panels, panel_width, sum_squares
+from majorica.kernels.outer import add_outer, add_samples, make_readable
+from majorica.kernels.panels import fill_panels, fold, in_panels, make_rooms, sum_squares
 from majorica.kernels.products import turn_samples, unmix_rows, whole_rows, whole_stride, whole_tiles, whole_width
 from majorica.kernels.rows import LANES
 from majorica.kernels.scores import statistics_row
-from majorica.kernels.scratch import aligned, workspace
+from majorica.kernels.scratch import workspace
 from majorica.kernels.team import claim
 from majorica.kernels.views import borrow
 from majorica.statistics import F64, Glance
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "7d484d76ad896f6f"
+INLINED_DIGEST = "6d9e0ff58a71a765"
 Array = npt.NDArray[np.floating]
 #: Bytes of a component's samples in a tile.
 ROW = 4096
@@ -171,16 +171,13 @@ def learn_from(
     """
     samples = glance.samples
     b, k = samples.shape
-    item, dtype, many = samples.itemsize, samples.dtype, k > FEW
-    length, width = min(b, AT_ONCE), int(in_panels.py_func(k, item))
+    dtype, length = samples.dtype, min(b, AT_ONCE)
     rooms = (
         np.arange(length, dtype=np.uint32),
         np.empty(length, dtype),
         np.empty(length, dtype),
         np.empty(length),
-        aligned(b * width if many else 0, dtype),
-        aligned(PIECE * int(panel_width.py_func(item)) if many else 0, dtype),
-        aligned(width * width if many else product_size(k, item), dtype),
+        *make_rooms(b, k, dtype),
     )
     tasks = np.array([0, len(densities)]) if tasks is None else tasks
     formulas = (densities.codes, densities.shapes, densities.flat_weights, keep, share, tasks)
