@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from majorica.kernels import rows, sweep
-from majorica.kernels.rows import LANES, LATE, add_rows, apply_symmetric, padded
+from majorica.kernels.rows import LANES, LATE, add_rows, apply_symmetric, mirror, padded
 
 
 @nb.njit
@@ -116,3 +116,13 @@ def test_inverse_is_renewed_by_several_rows_at_once(k: int, late: int) -> None:
     assert sweep.catch_up(inverse, k, work, late) == 0
     np.testing.assert_allclose(inverse[: k * k].reshape(k, k), expected, atol=1e-10, rtol=1e-10)
     assert (inverse[k * k :] == 7).all()
+
+
+@pytest.mark.parametrize("k", [1, 3, 4, 7, 8, 9, 16, 17, 31, 40])
+def test_a_mirrored_matrix_is_symmetric(k: int) -> None:
+    A = np.random.default_rng(k).normal(size=(k, k))
+    squares = np.arange(k) // LANES
+    left = squares[:, None] > squares
+    expected = np.where(left, A.T, A)
+    mirror(A)
+    np.testing.assert_array_equal(A, expected)

@@ -31,9 +31,9 @@ from majorica.persistence.onnx import transform_to_onnx
 from majorica.progress import showing_progress
 from majorica.solvers import StopReason
 from majorica.sources import Source, Stream, as_source, split_blocks
-from majorica.statistics import F64
+from majorica.statistics import F64, source_variances
 from majorica.streamfit import fit_stream
-from majorica.streaming import StreamFit, unit_variance
+from majorica.streaming import StreamFit
 
 Array = npt.NDArray[np.floating]
 
@@ -413,7 +413,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         the last call), order and signs stay.
         """
         whitening = fitted.whitening
-        scale = unit_variance(fitted.W, fitted.covariance)
+        scale = np.sqrt(source_variances(fitted.W, fitted.covariance))
         mixing = whitening.inverse @ np.linalg.inv(fitted.W)
         order, signs = canonical_order(mixing * scale)
         goes_on = session is not None and session is getattr(self, "_stream", None)

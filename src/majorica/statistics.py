@@ -97,6 +97,11 @@ def invert(W: F64) -> F64:
     return np.asarray(np.linalg.inv(W), dtype=np.float64)
 
 
+def source_variances(W: F64, covariance: F64) -> F64:
+    """Variance of each source ``W z``, ``(p,)``, for samples of this covariance."""
+    return np.einsum("ij,ij->i", W @ covariance, W)
+
+
 def unpack_symmetric(packed: F64) -> F64:
     """Full symmetric matrices ``(..., k, k)`` from their packed upper triangles ``(..., k(k+1)/2)``."""
     size = packed.shape[-1]

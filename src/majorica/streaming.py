@@ -292,8 +292,3 @@ def _squares_are_finite(X: Array, whitening: Whitening | None) -> bool:
 def _shown(fitted: Fitted, order: npt.NDArray[np.intp], signs: F64) -> Fitted:
     """`fitted` with its rows in another order and with other signs."""
     return replace(fitted, W=signs[:, None] * fitted.W[order], densities=fitted.densities.take(order))
-
-
-def unit_variance(W: F64, covariance: F64) -> F64:
-    """Standard deviation of each source ``W z``."""
-    return np.sqrt(((W @ covariance) * W).sum(axis=1))

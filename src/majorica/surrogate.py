@@ -9,7 +9,7 @@ import numpy as np
 from majorica.densities.base import Density
 from majorica.densities.table import Densities
 from majorica.kernels import Backend, kernels_for, reference
-from majorica.statistics import F64, Moments, invert, unpack_symmetric
+from majorica.statistics import F64, Moments, invert, source_variances, unpack_symmetric
 
 #: Sweeps between two fresh inversions of W.
 REFRESH_EVERY = 20
@@ -75,7 +75,7 @@ def stationary_surrogate(W: F64, covariance: F64, densities: Densities) -> Surro
     """
     p = len(W)
     inverse = invert(W)
-    power = np.einsum("ij,jk,ik->i", W, covariance, W)
+    power = source_variances(W, covariance)
     moments, tilts, offsets = np.empty((p, p, p)), np.zeros((p, p)), np.zeros(p)
     means: dict[Density, tuple[float, float]] = {}
     for i, density in enumerate(densities):

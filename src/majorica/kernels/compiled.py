@@ -39,7 +39,7 @@ from majorica.kernels.views import borrow
 from majorica.statistics import F64, Statistics
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "19f5db64b59c0d13"
+INLINED_DIGEST = "03fdd329612ea383"
 Array = npt.NDArray[np.floating]
 #: Bytes of a component's samples in a tile, with products in registers: two tiles' rows stay in the first-level cache.
 ROW = 4096

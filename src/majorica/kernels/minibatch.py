@@ -23,7 +23,7 @@ from majorica.kernels.moves import append_pairs, move_part, room_for_pairs
 from majorica.kernels.outer import add_outer, add_samples, in_registers, make_readable, product_size
 from majorica.kernels.ranks import name_bits
 from majorica.kernels.rounding import repeat_cells
-from majorica.kernels.rows import LANES
+from majorica.kernels.rows import mirror
 from majorica.kernels.scratch import aligned, begin_with_line
 from majorica.kernels.strips import STRIP, add_strips
 from majorica.kernels.sweep import catch_up, make_work, sweep_row
@@ -31,7 +31,7 @@ from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look
 from majorica.kernels.views import address, borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "6b386beb343f99e7"
+INLINED_DIGEST = "aab0fbb1977b209d"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over, or a thread failed. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
@@ -67,22 +67,6 @@ def make_rooms(
         begin_with_line(make_work(p)),
         aligned(p * (2 * BLOCK + PARAMS) if p <= MOST else 0, np.dtype(np.float64)),
     )
-
-
-@nb.njit(nogil=True, cache=True)
-def _mirror(moments):
-    """Write what the M-step never reads, left of the squares on the diagonal, from what lies above it.
-
-    Squares that fit in cache lines at a time.
-    """
-    p, k = moments.shape[0], moments.shape[1]
-    for i in range(p):
-        A = moments[i]
-        for a in range(LANES, k, LANES):
-            for b in range(0, a, LANES):
-                for r in range(a, min(a + LANES, k)):
-                    for j in range(b, b + LANES):
-                        A[r, j] = A[j, r]
 
 
 @nb.njit(nogil=True, cache=True)
@@ -198,7 +182,8 @@ def run_minibatches(
             s, row, total = s + 1, 0, 0.0
             if s == starts.size:
                 post(team, OVER, 1)
-                _mirror(moments)
+                for i in range(p):
+                    mirror(moments[i])
                 return log_det
             for i in range(p):
                 for j in range(k):

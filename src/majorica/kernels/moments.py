@@ -18,7 +18,7 @@ from majorica.kernels.panels import fill_panels, fold_packed, make_rooms, sum_sq
 from majorica.statistics import F64, Moments, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "0fd9094ca02b34d5"
+INLINED_DIGEST = "bc6742ab7405216f"
 Array = npt.NDArray[np.floating]
 
 

@@ -21,7 +21,7 @@ from majorica.kernels.tiles import HALVES, MOST, VECTOR, Tile
 from majorica.kernels.views import address
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "a8d45287448007ed"
+INLINED_DIGEST = "95b8b524679f079f"
 #: Bytes of a vector of float64 and of float32: shorter ones leave out more of what lies before the diagonal.
 WIDE, SHORT = VECTOR, 32 if HALVES else VECTOR
 #: Vectors of a sum of few components' samples; behind samples so much is read.

@@ -113,6 +113,17 @@ def apply_symmetric(A, at, k, v, first, out, to):
         _apply_last(A, at, k, whole, v, first, out, to)
 
 
+@nb.njit(nogil=True, cache=True)
+def mirror(A):
+    """Write what :func:`apply_symmetric` never reads, left of the squares on the diagonal, from what lies above it."""
+    k = A.shape[0]
+    for row in range(LANES, k, LANES):  # squares that fit in cache lines, one after the other
+        for column in range(0, row, LANES):
+            for r in range(row, min(row + LANES, k)):
+                for j in range(column, column + LANES):
+                    A[r, j] = A[j, r]
+
+
 @intrinsic
 def combine(typingctx, out, to, alpha, x, at, beta, y, first, k):
     """``out[to + j] = alpha x[at + j] + beta y[first + j]`` for k numbers; `x` and `y` may be of float32."""

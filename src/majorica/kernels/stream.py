@@ -16,7 +16,7 @@ from majorica.kernels.elementwise import majorizer_rows
 from majorica.kernels.outer import add_outer, add_samples, make_readable
 from majorica.kernels.panels import fill_panels, fold, in_panels, make_rooms, sum_squares
 from majorica.kernels.products import turn_samples, unmix_rows, whole_rows, whole_stride, whole_tiles, whole_width
-from majorica.kernels.rows import LANES
+from majorica.kernels.rows import mirror
 from majorica.kernels.scores import statistics_row
 from majorica.kernels.scratch import workspace
 from majorica.kernels.team import claim
@@ -24,7 +24,7 @@ from majorica.kernels.views import borrow
 from majorica.statistics import F64, Glance
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "6d9e0ff58a71a765"
+INLINED_DIGEST = "13a16637b266354b"
 Array = npt.NDArray[np.floating]
 #: Bytes of a component's samples in a tile.
 ROW = 4096
@@ -194,11 +194,7 @@ def _settle(moments, flat, covariance):
                 for c in range(k):
                     A[a, c] = flat[i] * covariance[a, c]
             continue
-        for a in range(0, k, LANES):  # squares that fit in cache lines, one after the other
-            for c in range(a, k, LANES):
-                for r in range(c, min(c + LANES, k)):
-                    for j in range(a, min(a + LANES, r)):
-                        A[r, j] = A[j, r]
+        mirror(A)
 
 
 def settle(moments: F64, flat: F64, covariance: F64) -> None:

@@ -15,7 +15,7 @@ import majorica.kernels.notice  # noqa: F401  (says so when it compiles)
 from majorica.kernels.rows import LATE, add_rows, advance, apply_symmetric, combine, dot, padded, renew, set_out
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "11ff051fdc063d65"
+INLINED_DIGEST = "483d91517ba18da5"
 #: Rows of `work`: the new row and what belongs to it, the inverse's column, and what the inverse is late by.
 NEW_ROW, APPLIED, RESIDUAL, DIRECTION, ALONG, COLUMN, COLUMNS = range(7)
 STEPS = COLUMNS + LATE

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import pinvh
 
 from majorica.sources.base import Array
-from majorica.statistics import F64
+from majorica.statistics import F64, source_variances
 from majorica.whitening import covariance_block
 
 #: How many times as far out as the farthest of late a sample may be.
@@ -39,7 +39,7 @@ def first_reach(p: int, n: float) -> float:
 
 def variances(W: F64, covariance: F64) -> F64:
     """The variances of sources ``W z``, none smaller than `LEAST`."""
-    return np.maximum(np.einsum("ij,ij->i", W @ covariance, W), LEAST)
+    return np.maximum(source_variances(W, covariance), LEAST)
 
 
 def distances(Z: Array, W: F64, covariance: F64) -> F64:
