@@ -6,13 +6,16 @@ import multiprocessing
 import pickle
 import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 from majorica import ICA
-from majorica.engines import ThreadEngine
+from majorica.densities import LogCosh
+from majorica.densities.base import CUSTOM, Density
+from majorica.engines import ThreadEngine, threads
 from majorica.sources import as_source, split_blocks
 from makers import laplace
 
@@ -54,12 +57,19 @@ def test_twice_in_a_row_and_for_any_number_of_jobs(options: dict) -> None:
         assert bits(make(options, n_jobs).fit(X)) == wanted, n_jobs
 
 
-@pytest.mark.parametrize("density", ["huber", "adaptive"])
-def test_jobs_that_share_the_components_of_a_stream(density: str, monkeypatch) -> None:
+class Custom(LogCosh):
+    """A density that only NumPy knows."""
+
+    code = CUSTOM
+
+
+@pytest.mark.parametrize("density", ["huber", "adaptive", Custom()], ids=["huber", "adaptive", "custom"])
+def test_jobs_that_share_the_components_of_a_stream(density: str | Density, monkeypatch) -> None:
     X, _ = laplace(14_000, 24)
     X[:, ::3] = np.random.default_rng(0).uniform(-1, 1, size=X[:, ::3].shape)  # with nothing to share
     shared = []
-    assist = ThreadEngine.assist
+    assist, count = ThreadEngine.assist, threads.effective_n_jobs
+    monkeypatch.setattr(threads, "effective_n_jobs", lambda n_jobs: 8 if n_jobs == -1 else count(n_jobs))
     monkeypatch.setattr(ThreadEngine, "assist", lambda *given: shared.append(assist(*given)) or shared[-1])
     monkeypatch.setattr("majorica.solvers.online.WORTH_SHARING", 0)
     wanted, *others = (
@@ -71,6 +81,34 @@ def test_jobs_that_share_the_components_of_a_stream(density: str, monkeypatch) -
         assert bits(other) == bits(wanted)
         state, same = (vars(ica)["_stream"].state.surrogate for ica in (other, wanted))
         assert state.moments.tobytes() == same.moments.tobytes()
+
+
+@pytest.mark.parametrize("n_updates", [2, None])
+@pytest.mark.parametrize("density", ["huber", "adaptive", Custom()], ids=["huber", "adaptive", "custom"])
+def test_streams_do_not_depend_on_callbacks(density: str | Density, n_updates: int | None) -> None:
+    X, _ = laplace(14_000, 7)
+    alone, watched = (
+        ICA(density=density, n_updates=n_updates, random_state=0, callbacks=callbacks).partial_fit(X)
+        for callbacks in (None, lambda step: None)
+    )
+    assert bits(watched) == bits(alone)
+
+
+def test_a_stream_goes_on_where_no_thread_can_be_started(monkeypatch) -> None:
+    X, _ = laplace(12_000, 24)
+    wanted = ICA(density="huber", random_state=0, n_jobs=1).partial_fit(X)
+    refused = []
+
+    class NoPool(ThreadPoolExecutor):
+        def submit(self, *given, **options):
+            refused.append(given)
+            raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    monkeypatch.setattr(threads, "ThreadPoolExecutor", NoPool)
+    monkeypatch.setattr(threads, "effective_n_jobs", lambda n_jobs: 2)
+    monkeypatch.setattr("majorica.solvers.online.WORTH_SHARING", 0)
+    assert bits(ICA(density="huber", random_state=0).partial_fit(X)) == bits(wanted)
+    assert refused
 
 
 @pytest.mark.parametrize("n_updates", [2, None])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import wait
 from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -157,6 +158,7 @@ def assisted(
         yield
     finally:
         stop()
-        for helper in helpers:
-            if not helper.cancel():
-                helper.result()
+        begun = [helper for helper in helpers if not helper.cancel()]
+        wait(begun)
+    for helper in begun:
+        helper.result()  # raises what it failed with

@@ -7,7 +7,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, TypeVar
 
@@ -74,8 +74,7 @@ class ThreadEngine:
             yield from map(call, range(len(blocks)))
             return
         with Turns(call, len(blocks), ahead * self.n_jobs) as turns:
-            for _ in range(min(self.n_jobs, len(blocks)) - 1):
-                self._threads().submit(turns.help)
+            self._lend(min(self.n_jobs, len(blocks)) - 1, turns.help)
             yield from turns
 
     def _in_order(self, tasks: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
@@ -95,8 +94,15 @@ class ThreadEngine:
 
     def assist(self, function: Callable[[bool], Result], most: int) -> list[Future[Result]]:
         """Calls ``function(False)`` of other threads, `most` at most, and no more than there are other cores."""
-        count = min(self.n_jobs - 1, most, effective_n_jobs(-1) - 1)
-        return [self._threads().submit(function, False) for _ in range(count)]
+        return self._lend(min(self.n_jobs - 1, most, effective_n_jobs(-1) - 1), function, False)
+
+    def _lend(self, count: int, function: Callable[..., Result], *given: Any) -> list[Future[Result]]:
+        """So many calls on other threads; fewer, where the system has no more, or the interpreter is about to end."""
+        calls: list[Future[Result]] = []
+        with suppress(RuntimeError):
+            for _ in range(count):
+                calls.append(self._threads().submit(function, *given))
+        return calls
 
     def _threads(self) -> ThreadPoolExecutor:
         if self._pool is None:

@@ -239,7 +239,11 @@ def _update_moments(Z, Y_new, Y_old, chosen, codes, shapes, flat, relative, scal
                     taken[s, j] = Z[t, j]
                     weighted[s, j] = scale * (w1 - w0) * Z[t, j]
         if not flat[i]:
-            moments_[i] += np.dot(weighted.T, taken)
+            change = np.dot(weighted.T, taken)
+            for j in range(k):  # symmetric to the last bit
+                for c in range(j, k):
+                    moments_[i, j, c] += change[j, c]
+                    moments_[i, c, j] = moments_[i, j, c]
 
 
 def update_moments(

@@ -14,11 +14,11 @@ from majorica.densities.table import Densities
 from majorica.kernels.centre import centre, repeated, tile_length
 from majorica.kernels.elementwise import majorizer_rows
 from majorica.kernels.outer import add_packed, make_readable
-from majorica.kernels.panels import fill_panels, fold_packed, make_rooms, sum_squares
+from majorica.kernels.panels import fill_panels, fold_packed, make_panels, sum_squares
 from majorica.statistics import F64, Moments, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "bc6742ab7405216f"
+INLINED_DIGEST = "5cb8d5a1e47c8b42"
 Array = npt.NDArray[np.floating]
 
 
@@ -70,7 +70,7 @@ def moments(
         touching = np.ascontiguousarray(points, np.float64)
     given = touching, densities.codes, densities.shapes
     dtype = X.dtype
-    rooms = np.arange(tile, dtype=np.uint32), make_readable(tile, k, dtype).reshape(-1), *make_rooms(tile, k, dtype)
+    rooms = np.arange(tile, dtype=np.uint32), make_readable(tile, k, dtype).reshape(-1), *make_panels(tile, k, dtype)
     matrices = mean.astype(dtype), np.ascontiguousarray(K.T, dtype), np.ascontiguousarray(W, dtype)
     _moments(X, *matrices, *given, *rooms, total.packed, total.tilts, total.offsets)
     return total

@@ -25,11 +25,11 @@ from majorica.kernels.tiles import MOST, VECTOR, Tile
 INLINED_DIGEST = "31615d00e78c1d58"
 Array = npt.NDArray[np.floating]
 #: Vectors beside each other in a panel, and rows of a tile as wide: these sums are what registers are there for.
-ABREAST, ROWS = 3, 8 if MOST == 4 else 4
+ABREAST, HIGH = 3, 8 if MOST == 4 else 4
 #: Samples at a time, two panels of which stay in the first-level cache.
 PIECE = 128
 #: Components up to which single tiles, without panels, are quicker.
-FEW = 16
+NARROW = 16
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
@@ -45,13 +45,13 @@ def in_panels(k, item):
     return -(-k // wide) * wide
 
 
-def make_rooms(samples: int, k: int, dtype: np.dtype[np.floating]) -> tuple[Array, Array, Array]:
+def make_panels(samples: int, k: int, dtype: np.dtype[np.floating]) -> tuple[Array, Array, Array]:
     """Room for so many samples of k numbers in panels, for a weighted panel, and for a product.
 
-    Where components are FEW, the first two are empty and the third is for :mod:`majorica.kernels.outer`.
+    Where components are at most NARROW, the first two are empty and the third is for :mod:`majorica.kernels.outer`.
     """
     item = dtype.itemsize
-    if k <= FEW:
+    if k <= NARROW:
         return np.empty(0, dtype), np.empty(0, dtype), aligned(product_size(k, item), dtype)
     width = int(in_panels.py_func(k, item))
     weighted = aligned(PIECE * int(panel_width.py_func(item)), dtype)
@@ -78,8 +78,8 @@ def _tile(rows, vectors):
                     lambda v: tile.load(tile.beside(other, v * tile.lanes)),
                 )
 
-            for k, total in enumerate(tile.accumulate(m_, 1, rows, vectors, terms)):
-                there = tile.beside(tile.beside(target, width_, k // vectors), k % vectors * tile.lanes)
+            for number, total in enumerate(tile.accumulate(m_, 1, rows, vectors, terms)):
+                there = tile.beside(tile.beside(target, width_, number // vectors), number % vectors * tile.lanes)
                 tile.store(builder.fadd(tile.load(there), total), there)
             return context.get_dummy_value()
 
@@ -91,8 +91,8 @@ def _tile(rows, vectors):
     return tile
 
 
-_three, _two, _one = _tile(ROWS, 3), _tile(ROWS * 3 // 2, 2), _tile(ROWS * 3, 1)
-_two_short, _one_double, _one_short = _tile(ROWS, 2), _tile(ROWS * 2, 1), _tile(ROWS, 1)
+_three, _two, _one = _tile(HIGH, 3), _tile(HIGH * 3 // 2, 2), _tile(HIGH * 3, 1)
+_two_short, _one_double, _one_short = _tile(HIGH, 2), _tile(HIGH * 2, 1), _tile(HIGH, 1)
 
 
 def _copy(whole):
@@ -184,13 +184,13 @@ def _add_piece(panels, at, m, k, factors, first, weighted, product):
             above, to = at + row // wide * wide * m + row % wide, row * width + panel
             if vectors == 3:
                 _three(panels, above, weighted, 0, m, product, to, width)
-                row += ROWS
+                row += HIGH
             elif vectors == 2:
                 _two(panels, above, weighted, 0, m, product, to, width)
-                row += ROWS * 3 // 2
+                row += HIGH * 3 // 2
             else:
                 _one(panels, above, weighted, 0, m, product, to, width)
-                row += ROWS * 3
+                row += HIGH * 3
         while row < min(panel + wide, k):  # on the diagonal: what lies left of a row's own vector is left out
             skipped = (row - panel) // lanes
             here, column = own + row - panel, skipped * lanes
@@ -199,12 +199,12 @@ def _add_piece(panels, at, m, k, factors, first, weighted, product):
                 _three(panels, here, weighted, column, m, product, to, width)
             elif vectors - skipped == 2:
                 _two_short(panels, here, weighted, column, m, product, to, width)
-            elif lanes >= 2 * ROWS and row + ROWS < k:
+            elif lanes >= 2 * HIGH and row + HIGH < k:
                 _one_double(panels, here, weighted, column, m, product, to, width)
-                row += ROWS
+                row += HIGH
             else:
                 _one_short(panels, here, weighted, column, m, product, to, width)
-            row += ROWS
+            row += HIGH
 
 
 @nb.njit(nogil=True, cache=True)

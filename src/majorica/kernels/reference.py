@@ -7,6 +7,8 @@ Arrays: `X` a block of raw samples ``(b, f)``, `mean` ``(f,)``, `K` whitening
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,6 +18,7 @@ from majorica.densities.table import Densities
 from majorica.statistics import F64, Glance, Moments, Statistics, pack_symmetric
 
 Array = npt.NDArray[np.floating]
+_CLAIMING = threading.Lock()
 
 
 def project(X: Array, mean: F64, B: F64) -> Array:
@@ -115,6 +118,12 @@ def look_at(
     )
 
 
+def weighted_squares(Z: F64, weights: Array) -> F64:
+    """``sum_s weights_s z_s z_s^T``, symmetric to the last bit."""
+    upper = np.triu((Z * weights[:, None]).T @ Z)
+    return np.asarray(upper + np.triu(upper, 1).T)
+
+
 def learn_from(
     glance: Glance,
     densities: Densities,
@@ -128,22 +137,31 @@ def learn_from(
     """``A^i <- keep_i A^i + share_i sum u x x^T`` over the samples, tilts and offsets alike; Eq. (updateastream).
 
     In place. Sub-Gaussian components' moments are left to :func:`settle`.
-    `tasks` are the first component and the one to stop at.
+    `tasks` are the next component and the one to stop at: threads that call
+    this with the same ones share the components.
     """
     Z, Y = glance.samples.astype(np.float64), glance.sources.T.astype(np.float64)
-    first, end = (0, len(densities)) if tasks is None else tasks
-    for i in range(first, end):
+    tasks = np.array([0, len(densities)], np.int64) if tasks is None else tasks
+    while (i := _claim(tasks)) >= 0:
         density, y = densities[i], Y[:, i]
         tilts[i] = keep[i] * tilts[i] + share[i] * (density.tilt(y) @ Z)
         offsets[i] = keep[i] * offsets[i] + share[i] * density.offset(y).sum()
         if density.super_gaussian:
-            moments_[i] = keep[i] * moments_[i] + share[i] * (Z * density.weight(y)[:, None]).T @ Z
-    if tasks is not None:
-        tasks[0] = end
+            moments_[i] = keep[i] * moments_[i] + share[i] * weighted_squares(Z, density.weight(y))
+
+
+def _claim(tasks: npt.NDArray[np.int64]) -> int:
+    """The next of `tasks`, which nobody else gets, or -1."""
+    with _CLAIMING:
+        task = int(tasks[0])
+        if task >= tasks[1]:
+            return -1
+        tasks[0] = task + 1
+        return task
 
 
 def settle(moments_: F64, flat: F64, covariance: F64) -> None:
-    """Make moments whole: symmetric, and ``flat_i C`` for sub-Gaussian components."""
+    """Make moments whole: symmetric, as above the diagonal, and ``flat_i C`` for sub-Gaussian components."""
     upper = np.triu(moments_)
     moments_[:] = upper + np.triu(upper, 1).transpose(0, 2, 1)
     moments_[flat > 0] = flat[flat > 0, None, None] * covariance
@@ -194,7 +212,7 @@ def update_moments(
         z, new, old = Z[rows], Y_new[rows, i], Y_old[rows, i]
         if density.super_gaussian:
             change = scale * (density.weight(new) - density.weight(old))
-            moments_[i] += (z * change[:, None]).T @ z
+            moments_[i] += weighted_squares(z, change)
         else:
             tilts[i] += scale * (density.tilt(new) - density.tilt(old)) @ z
         offsets[i] += scale * (density.offset(new) - density.offset(old)).sum()
@@ -215,7 +233,7 @@ def add_moments(
         rows = chosen[:, i]
         z, y = Z[rows], Y[rows, i]
         if density.super_gaussian:
-            moments_[i] += (z * (scales[i] * density.weight(y))[:, None]).T @ z
+            moments_[i] += weighted_squares(z, scales[i] * density.weight(y))
         else:
             tilts[i] += scales[i] * density.tilt(y) @ z
         offsets[i] += scales[i] * density.offset(y).sum()

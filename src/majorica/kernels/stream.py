@@ -14,7 +14,7 @@ import numpy.typing as npt
 from majorica.densities.table import Densities
 from majorica.kernels.elementwise import majorizer_rows
 from majorica.kernels.outer import add_outer, add_samples, make_readable
-from majorica.kernels.panels import fill_panels, fold, in_panels, make_rooms, sum_squares
+from majorica.kernels.panels import fill_panels, fold, in_panels, make_panels, sum_squares
 from majorica.kernels.products import turn_samples, unmix_rows, whole_rows, whole_stride, whole_tiles, whole_width
 from majorica.kernels.rows import mirror
 from majorica.kernels.scores import statistics_row
@@ -24,7 +24,7 @@ from majorica.kernels.views import borrow
 from majorica.statistics import F64, Glance
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "13a16637b266354b"
+INLINED_DIGEST = "85faa845e5a195ba"
 Array = npt.NDArray[np.floating]
 #: Bytes of a component's samples in a tile.
 ROW = 4096
@@ -124,10 +124,12 @@ def _learn_from(samples, sources, codes, shapes, flat, keep, share, tasks, order
     codes, offsets, panels = borrow(codes), borrow(offsets), borrow(panels)
     numbers, all_moments, all_tilts = samples.reshape(b * k), moments.reshape(p * k * k), tilt_means.reshape(p * k)
     kind, width = samples.dtype.type, in_panels(k, samples.itemsize)
-    for start in range(0, b if panels.size else 0, AT_ONCE):
-        fill_panels(numbers, start * k, min(AT_ONCE, b - start), k, panels[start * width :])
-    i = claim(tasks, 0, 1)
+    i, filled = claim(tasks, 0, 1), panels.size == 0
     while i >= 0:
+        if not (filled or flat[i] > 0):
+            filled = True
+            for start in range(0, b, AT_ONCE):
+                fill_panels(numbers, start * k, min(AT_ONCE, b - start), k, panels[start * width :])
         kept, at = keep[i], i * k * k
         for start in range(0, b, AT_ONCE):
             m = min(AT_ONCE, b - start)
@@ -177,9 +179,9 @@ def learn_from(
         np.empty(length, dtype),
         np.empty(length, dtype),
         np.empty(length),
-        *make_rooms(b, k, dtype),
+        *make_panels(b, k, dtype),
     )
-    tasks = np.array([0, len(densities)]) if tasks is None else tasks
+    tasks = np.array([0, len(densities)], np.int64) if tasks is None else tasks
     formulas = (densities.codes, densities.shapes, densities.flat_weights, keep, share, tasks)
     _learn_from(samples, glance.sources, *formulas, *rooms, moments, tilts, offsets)
 
@@ -198,5 +200,8 @@ def _settle(moments, flat, covariance):
 
 
 def settle(moments: F64, flat: F64, covariance: F64) -> None:
-    """Make moments whole: symmetric, and ``flat_i C`` for sub-Gaussian components."""
+    """Make moments whole: symmetric, as above the diagonal, and ``flat_i C`` for sub-Gaussian components.
+
+    Squares on the diagonal, which the M-step reads, are symmetric already.
+    """
     _settle(moments, flat, covariance)

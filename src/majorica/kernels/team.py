@@ -1,7 +1,8 @@
 """Numbers that threads share without locks: what is written before a number is posted is seen by who reads it.
 
 A lone integer tells how far work may go, another how far it was taken; they
-only grow, so that a thread which comes late finds nothing of the past to do.
+only grow, but for a limit that ends all work, so that a thread which comes
+late finds nothing of the past to do.
 """
 
 from __future__ import annotations

@@ -264,14 +264,17 @@ class Online:
         unit = self.unit(p)
         rates = np.asarray(self.rate(state.visits, float(b), unit=unit))
         learnt = (surrogate.moments, surrogate.tilts, surrogate.offsets)
-        tasks, keep, share = np.array([0, p]), 1 - rates, rates / b
+        tasks, keep, share = np.array([0, p], np.int64), 1 - rates, rates / b
 
-        def work(_: bool) -> None:
+        def work(first: bool) -> None:
             kernels.learn_from(glance, state.densities, keep, share, *learnt, tasks)
+
+        def stop() -> None:
+            tasks[1] = 0
 
         heavy = int(state.densities.super_gaussian.sum())
         helpers = 0 if heavy * b * p * p < WORTH_SHARING else heavy - 1
-        with assisted(engine, helpers, work, lambda: tasks.__setitem__(1, 0)):
+        with assisted(engine, helpers, work, stop):
             work(True)
         state.visits += b / unit
 
