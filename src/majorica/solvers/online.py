@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from majorica.densities.table import Densities
 from majorica.engines.base import Engine, assisted
@@ -264,18 +266,11 @@ class Online:
         unit = self.unit(p)
         rates = np.asarray(self.rate(state.visits, float(b), unit=unit))
         learnt = (surrogate.moments, surrogate.tilts, surrogate.offsets)
-        tasks, keep, share = np.array([0, p], np.int64), 1 - rates, rates / b
-
-        def work(first: bool) -> None:
-            kernels.learn_from(glance, state.densities, keep, share, *learnt, tasks)
-
-        def stop() -> None:
-            tasks[1] = 0
-
-        heavy = int(state.densities.super_gaussian.sum())
-        helpers = 0 if heavy * b * p * p < WORTH_SHARING else heavy - 1
-        with assisted(engine, helpers, work, stop):
-            work(True)
+        given = (glance, state.densities, 1 - rates, rates / b, *learnt)
+        if engine is None or b * p**3 < WORTH_SHARING:
+            kernels.learn_from(*given)
+        else:
+            _share(engine, p, lambda tasks: kernels.learn_from(*given, tasks))
         state.visits += b / unit
 
     def _learn_some(self, state: OnlineState, glance: Glance, q: int, kernels: ModuleType) -> None:
@@ -304,6 +299,17 @@ class Online:
         scales = rates / np.maximum(counts, 1)
         rest = (surrogate.moments, surrogate.tilts, surrogate.offsets)
         kernels.add_moments(Z, Y, chosen, densities, scales, *rest)
+
+
+def _share(engine: Engine, p: int, work: Callable[[npt.NDArray[np.int64]], None]) -> None:
+    """Call `work` on the threads of `engine`, with the p components as tasks."""
+    tasks = np.array([0, p], np.int64)
+
+    def stop() -> None:
+        tasks[1] = 0
+
+    with assisted(engine, p - 1, lambda first: work(tasks), stop):
+        work(tasks)
 
 
 def _keep_signs(state: OnlineState, before: F64) -> None:
