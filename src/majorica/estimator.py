@@ -243,7 +243,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
 
         The first 10,000 samples are kept for the start (more for over 100
         components); a provisional model serves ``transform`` until they have come. After ``fit`` this goes on
-        from the fitted model.
+        from the fitted model. With many components `n_jobs` threads share the work.
         """
         shape = tuple(getattr(X, "shape", ()))
         if len(shape) == 2 and shape[0] == 0 and shape[1] == getattr(self, "n_features_in_", shape[1]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -51,11 +52,11 @@ class Averages:
         if not np.isfinite(losses).all():
             return  # one outlier must not decide for ever
         self.compared += samples
-        rate = max(samples / self.compared, -np.expm1(-samples / (COMPARED * memory)))
+        rate = max(samples / self.compared, -math.expm1(-samples / (COMPARED * memory)))
         self.losses += rate * (losses - self.losses)
 
     def add(self, W: F64, samples: int, seen: int, memory: float, longest: float) -> None:
         """Average `W` in after `samples` more of now `seen`; no mean remembers more than `longest` samples."""
         for mean, length in zip(self.candidates, (longest, min(longest, RECENT * memory)), strict=False):
-            mean += max(samples / seen, -np.expm1(-samples / length)) * (W - mean)
+            mean += max(samples / seen, -math.expm1(-samples / length)) * (W - mean)
         self.candidates[2] = W

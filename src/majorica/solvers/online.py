@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -206,7 +207,7 @@ class Online:
         state.n_samples = b
         state.passes = state.seen
         if state.averages is not None:
-            longest = np.inf if self.half_life is None else self.half_life / np.log(2)
+            longest = math.inf if self.half_life is None else self.half_life / math.log(2)
             state.averages.add(state.W, b, state.seen, self.memory(p, state.seen), longest)
 
     def _look_at(self, state: OnlineState, Z: Array, kernels: ModuleType) -> Glance:
@@ -217,14 +218,14 @@ class Online:
         memory, answer = self.memory(p, state.seen), 0 if averages is None else averages.best
         candidates = state.W[None] if averages is None else averages.candidates
         # At least where the mean sample is: else a very short memory, all of it drawn in, would shrink without end.
-        reach = max(state.reach or outliers.first_reach(p, memory), float(np.sqrt(p)))
-        allowed = outliers.REACH * reach if self.averaged else np.inf
+        reach = max(state.reach or outliers.first_reach(p, memory), math.sqrt(p))
+        allowed = outliers.REACH * reach if self.averaged else math.inf
         precisions = 1 / variances(state.W, state.surrogate.covariance)
         glance: Glance = kernels.look_at(Z, state.shift, candidates, answer, precisions, allowed, densities)
         if self.averaged:
             farthest, within = glance.reached.tolist()
             state.excess = max(state.excess, farthest / allowed)
-            state.reach = max(float(np.exp(-b / (outliers.RECENT * memory))) * reach, within)
+            state.reach = max(math.exp(-b / (outliers.RECENT * memory)) * reach, within)
         log_dets = np.linalg.slogdet(candidates)[1]
         losses = glance.losses.sum(axis=1) / b + densities.log_normalisers.sum() - log_dets
         if averages is not None:
