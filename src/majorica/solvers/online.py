@@ -268,7 +268,8 @@ class Online:
         rates = np.asarray(self.rate(state.visits, float(b), unit=unit))
         learnt = (surrogate.moments, surrogate.tilts, surrogate.offsets)
         given = (glance, state.densities, 1 - rates, rates / b, *learnt)
-        if engine is None or b * p**3 < WORTH_SHARING:
+        products = b * p * p * np.count_nonzero(state.densities.super_gaussian)
+        if engine is None or products < WORTH_SHARING:
             kernels.learn_from(*given)
         else:
             _share(engine, p, lambda tasks: kernels.learn_from(*given, tasks))
