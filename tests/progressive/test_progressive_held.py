@@ -192,8 +192,9 @@ def test_exponentials() -> None:
 
 def test_exponentials_are_the_same_inside_reassociating_callers() -> None:
     """A compiled function without flags of its own takes those of whoever calls it first."""
-    mean, covariance = np.empty(5), np.empty((5, 5))
+    work = fits.room()
     for slopes in ((1.0, 1.0, 1.0, 1.0, 1.0), (-5.0, 2.0, 9.0, 4.0, 0.01), (8.0, -3.4, -1.2, 60.0, 60.0)):
-        log_z = fits.log_partition(np.array(slopes), mean, covariance, fits.room())
+        work[fits.TRIED, :5] = slopes
+        log_z, covariance = fits.log_partition(work), work[fits.COVARIANCE :, :5][:5]
         assert log_z == pytest.approx(Piecewise(slopes).log_normaliser, abs=1e-10)
         np.testing.assert_allclose(covariance, covariance.T, rtol=1e-12, atol=1e-300)

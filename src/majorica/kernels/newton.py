@@ -12,23 +12,23 @@ import numpy as np
 
 from majorica.kernels.elementwise import FAST
 from majorica.kernels.machine import keep_short
+from majorica.statistics import F64
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
 INLINED_DIGEST = "b4dd8b285a421b85"
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def digest(W, n, loss, gradient, curvature, power, diagonal, log_normalisers, floor, relative, upper):
+def digest(W, n, loss, gradient, curvature, power, diagonal, log_normalisers, floor, relative, upper, M):
     """Fill `relative` with the relative gradient and `upper` with the entries of the 2 x 2 blocks of the Hessian.
 
-    The blocks' smallest eigenvalues are raised to `floor`. Returns the loss
-    and the largest entry of the relative gradient. One call instead of ten,
+    The blocks' smallest eigenvalues are raised to `floor`. `M` (p, p) is room
+    to work in. Returns the loss and the largest entry of the relative gradient. One call instead of ten,
     and one function, as each takes its time to compile: twins are ``loss_of``,
     ``relative_gradient_of`` and ``block_curvature`` of :mod:`majorica.solvers.quasinewton`.
     """
     keep_short()
     p, largest, total = W.shape[0], 0.0, 0.0
-    M = np.empty((p, p))
     for i in range(p):
         total += loss[i] / n + log_normalisers[i]
         for j in range(p):
@@ -77,15 +77,16 @@ def block_solve(upper, gradient, out):
 
 
 @nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def descent_direction(gradient, upper, steps, changes, count, newest):
-    """L-BFGS with the block Hessian inside; returns the direction and the gain the block Hessian promises.
+def descent_direction(gradient, upper, steps, changes, count, newest, out, q, weights):
+    """L-BFGS with the block Hessian inside; fills `out` and returns the gain the block Hessian promises.
 
     `steps` and `changes` (m, p, p) are ring buffers with `count` pairs, the
-    latest at `newest`. Loops are quicker to compile than NumPy's calls, and
-    to run where components are few.
+    latest at `newest`; `q` (p, p) and `weights` (2, m) are room to work in.
+    Loops are quicker to compile than NumPy's calls, and to run where
+    components are few.
     """
     p, length = gradient.shape[0], steps.shape[0]
-    out, q, weights, gain = np.empty((p, p)), np.empty((p, p)), np.empty((2, count)), 0.0
+    gain = 0.0
     block_solve(upper, gradient, out)
     for i in range(p):
         for j in range(p):
@@ -118,12 +119,11 @@ def descent_direction(gradient, upper, steps, changes, count, newest):
             step, row = steps[at, i], out[i]
             for j in range(p):
                 row[j] += weight * step[j]
-    return out, gain
+    return gain
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def spectral_norm(E, iterations):
-    """A lower estimate of the largest singular value, by power iteration from the largest column."""
+def _spectral_norm(E, iterations, work):
     keep_short()
     p = E.shape[0]
     best, at = 0.0, 0
@@ -134,7 +134,7 @@ def spectral_norm(E, iterations):
         if size > best:
             best, at = size, j
     norm = math.sqrt(best)
-    v, after = np.empty(p), np.empty(p)
+    v, after = work[0], work[1]
     for j in range(p):
         v[j] = 1.0 if j == at else 0.0
     for _ in range(iterations):
@@ -156,3 +156,8 @@ def spectral_norm(E, iterations):
         for j in range(p):
             v[j] = after[j] / size
     return norm
+
+
+def spectral_norm(E: F64, iterations: int) -> float:
+    """A lower estimate of the largest singular value, by power iteration from the largest column."""
+    return float(_spectral_norm(E, iterations, np.empty((2, len(E)))))

@@ -16,7 +16,7 @@ from majorica.kernels.scores import piecewise_row, statistics_row
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "a32424154b8eb584"
+INLINED_DIGEST = "19265e8affb3312c"
 
 
 def room_size(p: int, n: int, tile: int) -> int:
@@ -64,8 +64,8 @@ def _make(adaptive):
 
         Returns the evaluations made, whether the loss of the last one is low
         enough, that loss, the largest entry of the relative gradient, and `count`
-        and `newest` of the memory. The last evaluation fills `squares` (4, p, p)
-        with W, sums of the gradient, relative gradient and block Hessian, and
+        and `newest` of the memory. The last evaluation fills `squares` (5, p, p)
+        with W, sums of the gradient, relative gradient and block Hessian, one is room, and
         `sums` (12 p,) with the sums of loss, curvature, power and diagonal, p
         each, and of ramps and reaches, 4 p each. `samples` are p flat rows of
         white ones, `apart` numbers each, at least ``whole_width(n)``, with zeros
@@ -117,7 +117,7 @@ def _make(adaptive):
                         gradient[i, j] += product[i * rows + j]
             losses, curvature, power, diagonal = sums[:p], sums[p : 2 * p], sums[2 * p : 3 * p], sums[3 * p : 4 * p]
             loss, largest = digest(
-                W, n, losses, gradient, curvature, power, diagonal, log_normalisers, floor, relative, upper
+                W, n, losses, gradient, curvature, power, diagonal, log_normalisers, floor, relative, upper, squares[4]
             )
             made += 1
             found = loss < below

@@ -13,14 +13,18 @@ five. Both contain the Gaussian.
 from __future__ import annotations
 
 import math
+import threading
 from itertools import pairwise
 
 import numba as nb
 import numpy as np
+import numpy.typing as npt
 
 from majorica.densities.piecewise import KNOTS, Piecewise
 from majorica.kernels.elementwise import FAST, exponentials
 from majorica.kernels.machine import keep_short
+from majorica.kernels.views import borrow
+from majorica.statistics import F64
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
 INLINED_DIGEST = "b4dd8b285a421b85"
@@ -70,21 +74,29 @@ _START_LOG_Z = np.array([Piecewise(tuple(float(k) for k in slopes)).log_normalis
 _D1, _D2, _D3, _D4 = (float(knot) for knot in KNOTS)
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
-def room():
-    """Scratch of :func:`log_partition`, ``(7, nodes)``, with the basis at the inner nodes, which no slope changes."""
-    work = np.empty((7, INNER + TAIL))
-    for m in range(5):
-        for a in range(INNER):
-            work[m, a] = _INNER_BASIS[m, a]
+#: Rows of a :func:`room`: the basis at all nodes, weights of these and what exponentials need; then vectors of five:
+#: means of the model, slopes tried and taken, the fit's own numbers and its trial, gradient, step, which of these
+#: are held, means of the samples, the best slopes; and three matrices, covariance, Hessian and what is eliminated.
+BASIS, WEIGHTS, SCRATCH, MEAN, TRIED, SLOPES, X, TRIAL, GRADIENT, STEP, HELD, SAMPLE, BEST = 0, *range(5, 17)
+COVARIANCE, HESSIAN, ELIMINATED, ROWS = 17, 22, 27, 32
+_ROOMS = threading.local()
+
+
+def room() -> F64:
+    """What this thread's fits of shapes work in, with the basis at the inner nodes, which no slope changes."""
+    work: F64 | None = getattr(_ROOMS, "work", None)
+    if work is None:
+        work = _ROOMS.work = np.zeros((ROWS, INNER + TAIL))
+        work[BASIS : BASIS + 5, :INNER] = _INNER_BASIS
     return work
 
 
 @nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def log_partition(k, mean, covariance, work):
-    """``log Z`` of slopes `k`; fills the model's mean and covariance of the basis. `work` is that of :func:`room`."""
-    b0, b1, b2, b3, b4, e, scratch = work[0], work[1], work[2], work[3], work[4], work[5], work[6]
-    k0, k1, k2, k3, k4 = k[0], k[1], k[2], k[3], k[4]
+def log_partition(work):
+    """``log Z`` of the slopes TRIED; fills the model's MEAN and COVARIANCE of the basis."""
+    work = borrow(work)
+    b0, b1, b2, b3, b4, e, scratch = work[0], work[1], work[2], work[3], work[4], work[WEIGHTS], work[SCRATCH]
+    k0, k1, k2, k3, k4 = work[TRIED, 0], work[TRIED, 1], work[TRIED, 2], work[TRIED, 3], work[TRIED, 4]
     score = k0 * _D1 + k1 * (_D2 - _D1) + k2 * (_D3 - _D2) + k3 * (_D4 - _D3)
     if score >= 0:  # the tail falls from the last knot on: cut it 40 nats below
         low, high = 0.0, 80.0 / (score + math.sqrt(score * score + 80.0 * k4))
@@ -116,6 +128,7 @@ def log_partition(k, mean, covariance, work):
         m3 += e[a] * b3[a]
         m4 += e[a] * b4[a]
     m0, m1, m2, m3, m4 = m0 / z, m1 / z, m2 / z, m3 / z, m4 / z
+    mean = work[MEAN]
     mean[0], mean[1], mean[2], mean[3], mean[4] = m0, m1, m2, m3, m4
     for m in range(5):  # a row of the covariance in one go
         c0, c1, c2, c3, c4 = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -127,130 +140,134 @@ def log_partition(k, mean, covariance, work):
             c2 += weighted * (b2[a] - m2)
             c3 += weighted * (b3[a] - m3)
             c4 += weighted * (b4[a] - m4)
-        full = covariance[m]
+        full = work[COVARIANCE + m]
         full[0], full[1], full[2], full[3], full[4] = c0 / z, c1 / z, c2 / z, c3 / z, c4 / z
     return top + math.log(z)
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def _derivatives(t, P, mean, covariance, x, g, H):
-    """Fill gradient and Hessian in x; coordinates that push against their bound are taken out."""
+def _derivatives(work, P):
+    """Fill GRADIENT and HESSIAN in X; coordinates that push against their bound are taken out."""
     keep_short()
-    size = x.size
+    size = P.shape[0]
     for m in range(size):
-        g[m] = 0.0
+        g = 0.0
         for a in range(5):
-            g[m] += P[m, a] * (t[a] - mean[a])
+            g += P[m, a] * (work[SAMPLE, a] - work[MEAN, a])
+        work[GRADIENT, m] = g
         for o in range(size):
-            H[m, o] = 0.0
+            h = 0.0
             for a in range(5):
                 for c in range(5):
-                    H[m, o] += P[m, a] * covariance[a, c] * P[o, c]
+                    h += P[m, a] * work[COVARIANCE + a, c] * P[o, c]
+            work[HESSIAN + m, o] = h
     for m in range(size):
         low = SLOPE_MIN if m < size - 1 else TAIL_MIN
-        H[m, m] = H[m, m] * (1 + 1e-10) + 1e-14
-        if (x[m] <= low and g[m] > 0) or (x[m] >= SLOPE_MAX and g[m] < 0):
+        x, g = work[X, m], work[GRADIENT, m]
+        work[HESSIAN + m, m] = work[HESSIAN + m, m] * (1 + 1e-10) + 1e-14
+        if (x <= low and g > 0) or (x >= SLOPE_MAX and g < 0):
             for o in range(size):
-                H[m, o] = 0.0
-                H[o, m] = 0.0
-            H[m, m] = 1.0
-            g[m] = 0.0
+                work[HESSIAN + m, o] = 0.0
+                work[HESSIAN + o, m] = 0.0
+            work[HESSIAN + m, m] = 1.0
+            work[GRADIENT, m] = 0.0
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def _solve(H, added, g, held, step, M):
-    """Fill `step` with the solution of ``(H + added I) step = -g``, but coordinates that are `held` stay as they are.
+def _solve(work, size, added):
+    """Fill STEP with the solution of ``(H + added I) step = -g``, but coordinates that are HELD stay as they are.
 
-    Elimination with row exchanges in `M`. LAPACK's is as good, but takes seconds to compile.
+    Elimination with row exchanges. LAPACK's is as good, but takes seconds to compile.
     """
     keep_short()
-    size = step.size
+    M = ELIMINATED
     for a in range(size):
+        held = work[HELD, a] > 0
         for c in range(size):
-            M[a, c] = 0.0 if held[a] > 0 else H[a, c]
-        M[a, a] = 1.0 if held[a] > 0 else H[a, a] + added
-        M[a, size] = step[a] if held[a] > 0 else -g[a]
+            work[M + a, c] = 0.0 if held else work[HESSIAN + a, c]
+        work[M + a, a] = 1.0 if held else work[HESSIAN + a, a] + added
+        work[M + a, size] = work[STEP, a] if held else -work[GRADIENT, a]
     for a in range(size):
         pivot = a
         for r in range(a + 1, size):
-            if abs(M[r, a]) > abs(M[pivot, a]):
+            if abs(work[M + r, a]) > abs(work[M + pivot, a]):
                 pivot = r
         for c in range(size + 1):
-            M[a, c], M[pivot, c] = M[pivot, c], M[a, c]
+            work[M + a, c], work[M + pivot, c] = work[M + pivot, c], work[M + a, c]
         for r in range(a + 1, size):
-            factor = M[r, a] / M[a, a]
+            factor = work[M + r, a] / work[M + a, a]
             for c in range(a, size + 1):
-                M[r, c] -= factor * M[a, c]
+                work[M + r, c] -= factor * work[M + a, c]
     for a in range(size - 1, -1, -1):
-        total = M[a, size]
+        total = work[M + a, size]
         for c in range(a + 1, size):
-            total -= M[a, c] * step[c]
-        step[a] = total / M[a, a]
+            total -= work[M + a, c] * work[STEP, c]
+        work[STEP, a] = total / work[M + a, a]
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def fit_slopes(t, P, x, tolerance, worth):
-    """Minimise ``k . t + log Z(k)`` over ``k = x @ P``, x in its box, by damped projected Newton from `x` (in place).
+def search_slopes(work, P, tolerance, worth):
+    """Minimise ``k . t + log Z(k)`` over ``k = x @ P``, x in its box, by damped projected Newton.
 
-    Does not set out if the first step promises less than `worth`. Returns
-    the slopes, their loss and their log normaliser. Whatever is costly to
-    compile is written once: the loop comes back to it.
+    From X on, for the means t in SAMPLE; leaves the slopes in SLOPES. Does
+    not set out if the first step promises less than `worth`. Returns their
+    loss and their log normaliser. Whatever is costly to compile is written
+    once: the loop comes back to it.
     """
     keep_short()
-    size, width = x.size, SLOPE_MAX - SLOPE_MIN
-    work, small, covariance, H, M = room(), np.empty((7, 5)), np.empty((5, 5)), np.empty((5, 5)), np.empty((5, 6))
-    mean, k, k_trial = small[0], small[1], small[2]
-    trial, g, step, held = small[3, :size], small[4, :size], small[5, :size], small[6, :size]
+    size, width = P.shape[0], SLOPE_MAX - SLOPE_MIN
     value, log_z, slope, damping, least = np.inf, 0.0, 0.0, 0.0, 0.0
     rounds, tries = 0, 0
     for m in range(size):
-        trial[m] = min(max(x[m], SLOPE_MIN if m < size - 1 else TAIL_MIN), SLOPE_MAX)
+        work[TRIAL, m] = min(max(work[X, m], SLOPE_MIN if m < size - 1 else TAIL_MIN), SLOPE_MAX)
     while tries < 60:
         for a in range(5):
-            k_trial[a] = 0.0
+            k = 0.0
             for m in range(size):
-                k_trial[a] += trial[m] * P[m, a]
-        log_z_trial = log_partition(k_trial, mean, covariance, work)
-        value_trial = log_z_trial
+                k += work[TRIAL, m] * P[m, a]
+            work[TRIED, a] = k
+        log_z_tried = log_partition(work)
+        value_tried = log_z_tried
         for a in range(5):
-            value_trial += k_trial[a] * t[a]
-        fresh = rounds == 0 or (value_trial < value and value_trial <= value + 1e-4 * min(slope, 0.0))
+            value_tried += work[TRIED, a] * work[SAMPLE, a]
+        fresh = rounds == 0 or (value_tried < value and value_tried <= value + 1e-4 * min(slope, 0.0))
         if fresh:
             damping = 0.25 * damping if damping > least else 0.0
             for m in range(size):
-                x[m] = trial[m]
+                work[X, m] = work[TRIAL, m]
             for a in range(5):
-                k[a] = k_trial[a]
-            log_z, value = log_z_trial, value_trial
+                work[SLOPES, a] = work[TRIED, a]
+            log_z, value = log_z_tried, value_tried
             rounds, tries = rounds + 1, 0
             if rounds > 200:
                 break
-            _derivatives(t, P, mean, covariance, x, g, H)
+            _derivatives(work, P)
             largest = 0.0
             for m in range(size):
-                largest = max(largest, abs(g[m]))
+                largest = max(largest, abs(work[GRADIENT, m]))
             least = 1e-3 * largest / width
         else:  # where the model has no mass H is singular: damp, towards a short step down the gradient
             tries += 1
             damping = max(4 * damping, least)
         for m in range(size):
-            held[m] = 0.0
+            work[HELD, m] = 0.0
         added, promise = 0.0 if fresh else damping, np.inf
         while True:
-            _solve(H, added, g, held, step, M)
+            _solve(work, size, added)
             again = False
             if fresh:
                 fresh, promise = False, 0.0
                 for m in range(size):
-                    promise -= g[m] * step[m]
+                    promise -= work[GRADIENT, m] * work[STEP, m]
                 again = damping > 0
                 added = damping
             if added == 0:  # a step that leaves the box ends on its face, and the rest is solved again
                 for m in range(size):
-                    low = SLOPE_MIN if m < size - 1 else TAIL_MIN
-                    if held[m] == 0 and not low <= x[m] + step[m] <= SLOPE_MAX:
-                        step[m] = (low if x[m] + step[m] < low else SLOPE_MAX) - x[m]
-                        held[m] = 1.0
+                    low, x = SLOPE_MIN if m < size - 1 else TAIL_MIN, work[X, m]
+                    there = x + work[STEP, m]
+                    if work[HELD, m] == 0 and not low <= there <= SLOPE_MAX:
+                        work[STEP, m] = (low if there < low else SLOPE_MAX) - x
+                        work[HELD, m] = 1.0
                         again = True
             if not again:
                 break
@@ -258,89 +275,108 @@ def fit_slopes(t, P, x, tolerance, worth):
             break
         largest, slope = 0.0, 0.0
         for m in range(size):
-            largest = max(largest, abs(step[m]))
+            largest = max(largest, abs(work[STEP, m]))
         length = min(1.0, width / largest)
         for m in range(size):
             low = SLOPE_MIN if m < size - 1 else TAIL_MIN
-            trial[m] = min(max(x[m] + length * step[m], low), SLOPE_MAX)
-            slope += g[m] * (trial[m] - x[m])
-    return k, value, log_z
+            x = work[X, m]
+            there = min(max(x + length * work[STEP, m], low), SLOPE_MAX)
+            work[TRIAL, m] = there
+            slope += work[GRADIENT, m] * (there - x)
+    return value, log_z
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def best_shape(t, slopes, fine, allow_fine, n, tolerance):
-    """Best slopes of one source with basis means `t`, from its present `slopes`; coarse unless `fine` pays.
+def search_shape(work, fine, allow_fine, n, tolerance):
+    """Best slopes for the means in SAMPLE, from those in BEST, into BEST; coarse unless `fine` ones pay.
 
-    Returns slopes, loss, log normaliser and whether they are fine ones.
+    Returns their loss, their log normaliser and whether they are fine ones.
     """
     keep_short()
-    x = np.empty(5)
     for m in range(5):
-        x[m] = slopes[m]
+        work[X, m] = work[BEST, m]
     if not fine:
-        x[1] = slopes[4]
-        if abs(x[0] - x[1]) < 0.2:  # near the Gaussian: the best of a few shapes is nearer
+        work[X, 1] = work[BEST, 4]
+        if abs(work[X, 0] - work[X, 1]) < 0.2:  # near the Gaussian: the best of a few shapes is nearer
+            t = work[SAMPLE]
             best = 0.5 * math.log(2 * math.pi) + (t[0] + t[1] + t[2] + t[3] + t[4])
             for a in range(_START_LOG_Z.size):
                 value = _START_LOG_Z[a]
                 for m in range(5):
-                    value += _START_SLOPES[a, m] * t[m]
+                    value += _START_SLOPES[a, m] * work[SAMPLE, m]
                 if value < best:
                     best = value
-                    x[0], x[1] = _STARTS[a, 0], _STARTS[a, 1]
+                    work[X, 0], work[X, 1] = _STARTS[a, 0], _STARTS[a, 1]
     gate = GATE * math.log(n) * 3 / n
-    k, loss, log_z, is_fine = x, np.inf, 0.0, fine
+    loss, log_z, is_fine, worth = np.inf, 0.0, fine, tolerance
+    P = FREE if fine else TIED
     for stage in range(2):  # the coarse family, then the fine one
-        if stage == 0:
-            P, start, worth = FREE if fine else TIED, x[:5] if fine else x[:2], tolerance
-        else:
-            P, start, worth = FREE, x[:5], gate
-            for m in range(5):
-                x[m] = k[m]
-        k_new, value, log_z_new = fit_slopes(t, P, start, tolerance, worth)
+        value, log_z_new = search_slopes(work, P, tolerance, worth)
         if stage == 0 or value < loss - gate:
-            k, loss, log_z, is_fine = k_new, value, log_z_new, fine or stage == 1
+            loss, log_z, is_fine = value, log_z_new, fine or stage == 1
+            for m in range(5):
+                work[BEST, m] = work[X, m] = work[SLOPES, m]
         if fine or not allow_fine:
             break
-    return k, loss, log_z, is_fine
+        P, worth = FREE, gate
+    return loss, log_z, is_fine
+
+
+def fit_slopes(t: F64, P: F64, x: F64, tolerance: float, worth: float) -> tuple[F64, float, float]:
+    """Slopes ``x @ P``, from `x` on, of least loss for the basis means `t`; their loss and log normaliser."""
+    work = room()
+    work[SAMPLE, :5], work[X, : len(x)] = t, x
+    value, log_z = search_slopes(work, P, tolerance, worth)
+    return work[SLOPES, :5].copy(), value, log_z
+
+
+def best_shape(
+    t: F64, slopes: F64, fine: bool, allow_fine: bool, n: float, tolerance: float
+) -> tuple[F64, float, float, bool]:
+    """Best slopes of one source with basis means `t`, from its present `slopes`; coarse unless `fine` pays.
+
+    Returns slopes, loss, log normaliser and whether they are fine ones.
+    """
+    work = room()
+    work[SAMPLE, :5], work[BEST, :5] = t, slopes
+    loss, log_z, is_fine = search_shape(work, fine, allow_fine, n, tolerance)
+    return work[BEST, :5].copy(), loss, log_z, is_fine
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def refit_sums(n, power, ramps, reaches, slopes, log_normalisers, fine, allow_fine, least, loss, gradient):
+def refit_sums(n, power, ramps, reaches, slopes, log_normalisers, fine, allow_fine, least, loss, gradient, gains, work):
     """Refit every source from a pass's sums, in place; each changes only if it gains more than `least`.
 
     Brings the sums `loss` and the diagonal of `gradient` to the new shapes.
     Scores are linear in the slopes, so the sums of ``(abs(y) - knot)_+`` and
     of half its square say what both are at any shape. Twin: ``basis_means``
-    and ``diagonal_sums`` of :mod:`majorica.solvers.shapes`. Returns the gain
-    of each source in nats.
+    and ``diagonal_sums`` of :mod:`majorica.solvers.shapes`. Fills `gains`
+    with the gain of each source in nats; `work` is a :func:`room`.
     """
     keep_short()
-    p = power.size
-    gains, t = np.empty(p), np.empty(5)
-    for i in range(p):
+    for i in range(power.size):
         gains[i] = 0.0
         before, above = log_normalisers[i], 0.5 * power[i]
         for m in range(5):
             below = ramps[i, m] if m < 4 else 0.0
-            t[m] = (above - below) / n
-            before += slopes[i, m] * t[m]
+            work[SAMPLE, m] = (above - below) / n
+            work[BEST, m] = slopes[i, m]
+            before += slopes[i, m] * work[SAMPLE, m]
             above = below
-        k, value, log_z, is_fine = best_shape(t, slopes[i], fine[i], allow_fine, n, FIT_TOLERANCE / n)
+        value, log_z, is_fine = search_shape(work, fine[i], allow_fine, n, FIT_TOLERANCE / n)
         if before - value > least:
             gains[i] = before - value
             for m in range(5):
-                slopes[i, m] = k[m]
+                slopes[i, m] = work[BEST, m]
             log_normalisers[i] = log_z
             fine[i] = is_fine
         mean, total = 0.0, slopes[i, 0] * power[i]
         for m in range(5):
-            mean += slopes[i, m] * t[m]
+            mean += slopes[i, m] * work[SAMPLE, m]
             if m < 4:
                 total += (slopes[i, m + 1] - slopes[i, m]) * (2 * ramps[i, m] + KNOTS[m] * reaches[i, m])
         loss[i] = mean * n
         gradient[i, i] = total
-    return gains
 
 
 @nb.njit(nogil=True, cache=True, fastmath=FAST)
@@ -366,24 +402,16 @@ def scaled_means(y, scale, t, c):
     c[0], c[1], c[2], c[3], c[4] = q0 / n - a1, a1 - a2, a2 - a3, a3 - a4, a4
 
 
-@nb.njit(nogil=True, cache=True, fastmath=FAST)
-def sample_means(y):
+def sample_means(y: F64) -> F64:
     """Means of the five basis functions over one source's samples. Twin: ``basis(abs(y)).mean(axis=1)``."""
-    means, slopes = np.empty(5), np.empty(5)
+    means, slopes = np.empty((2, 5))
     scaled_means(y, 1.0, means, slopes)
     return means
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def shape_table(slopes):
-    """What kernels read of piecewise densities: slopes and constant weight ``(p, 6)``, and which are super-Gaussian.
-
-    Twin: :meth:`majorica.densities.table.Densities.piecewise`.
-    """
-    p = slopes.shape[0]
-    table = np.empty((p, 6))
-    heavy = np.empty(p, np.bool_)
-    for i in range(p):
+def _fill_table(slopes, table, heavy):
+    for i in range(heavy.size):
         intercept, largest, falls = 0.0, slopes[i, 0], True
         table[i, 0] = slopes[i, 0]
         for m in range(1, 5):
@@ -393,4 +421,13 @@ def shape_table(slopes):
             table[i, m] = slopes[i, m]
         table[i, 5] = 0.0 if falls else largest
         heavy[i] = falls
+
+
+def shape_table(slopes: F64) -> tuple[F64, npt.NDArray[np.bool_]]:
+    """What kernels read of piecewise densities: slopes and constant weight ``(p, 6)``, and which are super-Gaussian.
+
+    Twin: :meth:`majorica.densities.table.Densities.piecewise`.
+    """
+    table, heavy = np.empty((len(slopes), 6)), np.empty(len(slopes), np.bool_)
+    _fill_table(slopes, table, heavy)
     return table, heavy

@@ -38,9 +38,9 @@ class Evaluation(NamedTuple):
 
 def evaluation(W: F64, statistics: Statistics, densities: Densities) -> Evaluation:
     """Loss, gradient and block Hessian from a pass's sums."""
-    relative, upper, s = np.empty_like(W), np.empty_like(W), statistics
+    (relative, upper, room), s = np.empty((3, *W.shape)), statistics
     sums = (s.loss, s.gradient, s.curvature, s.power, s.diagonal)
-    loss, largest = newton.digest(W, s.n, *sums, densities.log_normalisers, FLOOR, relative, upper)
+    loss, largest = newton.digest(W, s.n, *sums, densities.log_normalisers, FLOOR, relative, upper, room)
     return Evaluation(W, loss, statistics, relative, upper, largest)
 
 
@@ -122,14 +122,14 @@ class Held:
         pairs: tuple[F64, F64, int, int],
     ) -> tuple[int, bool, Evaluation, int, int]:
         p = len(self.rows)
-        squares, sums = np.empty((4, p, p)), np.empty(12 * p)
+        squares, sums = np.empty((5, p, p)), np.empty(12 * p)
         formulas = (densities.codes, densities.shapes, densities.log_normalisers)
         search = search_adaptive if densities.adapted else search_any
         made, found, loss, largest, count, newest = search(
             *(self.rows.reshape(-1), self.rows.shape[1], self.n, W, *way, relative, known, below, tries, FLOOR),
             *(*pairs, *formulas, *self.__dict__["_room"], squares, sums),
         )
-        new, gradient, after, upper = squares
+        new, gradient, after, upper, _ = squares
         loss_, curvature, power, diagonal = sums[: 4 * p].reshape(4, p)
         ramps, reaches = sums[4 * p :].reshape(2, p, 4)
         statistics = Statistics(self.n, loss_, gradient, curvature, power, diagonal, ramps, reaches)

@@ -82,7 +82,9 @@ class Memory:
 
     def direction(self, gradient: F64, upper: F64) -> tuple[F64, float]:
         """A descent direction, and the gain a step of the block Hessian alone promises."""
-        return newton.descent_direction(gradient, upper, self.steps, self.changes, self.count, self.newest)
+        direction, room = np.empty((2, *gradient.shape))
+        given = (gradient, upper, self.steps, self.changes, self.count, self.newest)
+        return direction, newton.descent_direction(*given, direction, room, np.empty((2, self.count)))
 
 
 def descent_direction(gradient: F64, upper: F64, steps: list[F64], changes: list[F64]) -> F64:

@@ -70,7 +70,10 @@ class Shapes:
         self.since = 0
         s = statistics
         own = (self.slopes, self.log_normalisers, self.fine, self.allow_fine)
-        return kernels.refit_sums(float(s.n), s.power, s.ramps, s.reaches, *own, least, s.loss, s.gradient)
+        gains = np.empty(len(self.slopes))
+        sums = (s.power, s.ramps, s.reaches)
+        kernels.refit_sums(float(s.n), *sums, *own, least, s.loss, s.gradient, gains, kernels.room())
+        return gains
 
     def restore(self, i: int, before: Shapes) -> None:
         """Give component `i` the shape it had `before`."""
@@ -83,7 +86,9 @@ class Shapes:
         p, above = len(means), n * np.cumsum(means[:, ::-1], axis=1)[:, ::-1]
         sums = (2 * above[:, 0], np.ascontiguousarray(above[:, 1:]), np.zeros((p, 4)))
         own = (self.slopes, self.log_normalisers, self.fine, self.allow_fine)
-        return kernels.refit_sums(float(n), *sums, *own, least, np.empty(p), np.empty((p, p)))
+        gains, loss, gradient = np.empty(p), np.empty(p), np.empty((p, p))
+        kernels.refit_sums(float(n), *sums, *own, least, loss, gradient, gains, kernels.room())
+        return gains
 
     def back_off(self) -> None:
         """Wait twice as long until the next refit."""
