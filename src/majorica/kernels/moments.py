@@ -18,7 +18,7 @@ from majorica.kernels.panels import fill_panels, fold_packed, make_panels, sum_s
 from majorica.statistics import F64, Moments, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "5cb8d5a1e47c8b42"
+INLINED_DIGEST = "b60108a06493972f"
 Array = npt.NDArray[np.floating]
 
 

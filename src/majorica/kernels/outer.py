@@ -161,8 +161,9 @@ def _fill_tiles(numbers, start, chosen, factors, m, k, product, width, ahead, un
         return
     lanes, row = _lanes(numbers.itemsize), 0
     while row < k:
-        column = row // lanes * lanes
-        left = (width - column) // lanes
+        whole, near = row // lanes * lanes, row // LANES * LANES
+        left = -(-(k - near) // lanes)
+        column = near if left < -(-(k - whole) // lanes) else whole  # a vector less is worth crossing cache lines
         high = _height(left, k - row)
         while left > 0:
             if ahead >= until:
