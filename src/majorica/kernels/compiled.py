@@ -15,7 +15,7 @@ from majorica.densities.table import Densities
 from majorica.kernels.centre import centre, repeated, tile_length
 from majorica.kernels.centre import whiten as whiten
 from majorica.kernels.elementwise import majorizer
-from majorica.kernels.machine import gemm_of, multiply
+from majorica.kernels.machine import ZERO, gemm_of, multiply
 from majorica.kernels.moments import moments as moments
 from majorica.kernels.moments import row_moments as row_moments
 from majorica.kernels.products import (
@@ -39,7 +39,7 @@ from majorica.kernels.views import borrow
 from majorica.statistics import F64, Statistics
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "03fdd329612ea383"
+INLINED_DIGEST = "04d086dce0000d64"
 Array = npt.NDArray[np.floating]
 #: Bytes of a component's samples in a tile, with products in registers: two tiles' rows stay in the first-level cache.
 ROW = 4096
@@ -136,7 +136,7 @@ def _statistics_of_few(
         width = whole_width(m, X.itemsize)
         turn_samples(numbers, start, m, f, means, samples, stride, width)
         near, far = (start + m) * f, min(start + m + tile, b) * f
-        unmix_rows(matrix, p, f, samples, stride, 0, sources, stride, width, numbers, near, far)
+        unmix_rows(matrix, p, f, samples, stride, ZERO, sources, stride, width, numbers, near, far)
         _add_rows(Y, score, m, codes, shapes, loss, curvature, power, diagonal, ramps, reaches)
         score[:p, m:width] = 0
         correlate(scores, sources, p, stride, width, product, rows)

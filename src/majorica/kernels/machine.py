@@ -14,6 +14,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import get_cython_function_address, intrinsic
 
+#: A number like any other: a bare 0 is a type of its own to Numba, and what it is given to would be compiled twice.
+ZERO = np.intp(0)
+
 
 def place(context, builder, kind, array, index):
     """Where ``array[index]`` lies, for code that is generated."""

@@ -19,6 +19,7 @@ from majorica.kernels.buckets import BEHIND
 from majorica.kernels.choose import choose_samples, whiten_samples
 from majorica.kernels.few import BLOCK, LEAST, MOST, PARAMS, SUMS, add_few, few_params, move_few
 from majorica.kernels.gaps import block_length, repeat_shapes
+from majorica.kernels.machine import ZERO
 from majorica.kernels.moves import append_pairs, move_part, room_for_pairs
 from majorica.kernels.outer import add_outer, add_samples, in_registers, make_readable, product_size
 from majorica.kernels.ranks import name_bits
@@ -31,7 +32,7 @@ from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look
 from majorica.kernels.views import address, borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "4803608e9cb6a39a"
+INLINED_DIGEST = "610342b4f6b662cc"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over, or a thread failed. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
@@ -79,7 +80,7 @@ def _add_component(
     The mini-batch lies in `white` from `start` on. Of the moments what lies
     from the squares on the diagonal on changes; those are symmetric to the last bit.
     """
-    m, total, at = 0, 0.0, i * k * k
+    m, total, at = ZERO, 0.0, i * k * k
     for part in range(begins.shape[0]):
         begin, count = begins[part, i], begins[part, i + 1] - begins[part, i]
         if flat > 0:
@@ -176,7 +177,7 @@ def run_minibatches(
     if few:
         few_params(codes, shapes, flat, params_of)
     all_falls, all_sums = falls.reshape(falls.size), borrow(sums).reshape(sums.size)
-    s, row, idle, late, total = -1, p, 0, 0, 0.0
+    s, row, idle, late, total = -1, p, 0, ZERO, 0.0
     while True:
         if first and row == p:  # the next mini-batch
             s, row, total = s + 1, 0, 0.0

@@ -13,12 +13,13 @@ from majorica.densities.base import Density
 from majorica.densities.table import Densities
 from majorica.kernels.centre import centre, repeated, tile_length
 from majorica.kernels.elementwise import majorizer_rows
+from majorica.kernels.machine import ZERO
 from majorica.kernels.outer import add_packed, make_readable
 from majorica.kernels.panels import fill_panels, fold_packed, make_panels, sum_squares
 from majorica.statistics import F64, Moments, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "b60108a06493972f"
+INLINED_DIGEST = "bacacf3014640304"
 Array = npt.NDArray[np.floating]
 
 
@@ -47,13 +48,13 @@ def _moments(X, mean, KT, W, points, codes, shapes, order, room, panels, weighte
         majorizer_rows(Y, codes, shapes, weights, tilts, offsets)
         tilt_sums += np.dot(tilts, Z)
         if panels.size and packed.size:
-            fill_panels(room, 0, m, k, panels)
+            fill_panels(room, ZERO, m, k, panels)
         for i in range(p if packed.size else 0):
             if panels.size:
                 sum_squares(panels, m, k, weights[i], weighted, product)
                 fold_packed(product, k, packed[i])
             else:
-                add_packed(room, 0, order, weights[i], m, k, packed[i], product)
+                add_packed(room, ZERO, order, weights[i], m, k, packed[i], product)
 
 
 def moments(

@@ -17,12 +17,12 @@ from numba.extending import intrinsic
 from majorica.densities.base import CLIPPED, PIECEWISE
 from majorica.densities.piecewise import KNOTS
 from majorica.kernels.elementwise import majorizer
-from majorica.kernels.machine import is_flat
+from majorica.kernels.machine import ZERO, is_flat
 from majorica.kernels.rounding import round_entries
 from majorica.kernels.rows import Rows
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "a0bb7cbee508548f"
+INLINED_DIGEST = "6a358d943604e438"
 
 
 @intrinsic
@@ -279,7 +279,7 @@ def _move_codes(
         own[to + s] = chosen[begin + s] + np.uint32(first)
         y[s], old[s] = Y[at], levels[kind, packed[at]]
     round_entries(y, old, levels, edges, kind, stored, named)
-    total = change_row(numbers, 0, room, 2 * room, count, code, shapes, i, flat, changes, to)
+    total = change_row(numbers, ZERO, room, 2 * room, count, code, shapes, i, flat, changes, to)
     for s in range(count):
         if named[s] >= 0 and old[s] == stored[s]:
             packed[np.intp(chosen[begin + s]) * p + i] = named[s]

@@ -14,14 +14,14 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from majorica.kernels.machine import is_flat
+from majorica.kernels.machine import ZERO, is_flat
 from majorica.kernels.rows import LANES, Rows
 from majorica.kernels.scratch import LINE, aligned
 from majorica.kernels.tiles import HALVES, MOST, VECTOR, Tile
 from majorica.kernels.views import address
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "95b8b524679f079f"
+INLINED_DIGEST = "4a101c52864e39e9"
 #: Bytes of a vector of float64 and of float32: shorter ones leave out more of what lies before the diagonal.
 WIDE, SHORT = VECTOR, 32 if HALVES else VECTOR
 #: Vectors of a sum of few components' samples; behind samples so much is read.
@@ -301,7 +301,7 @@ def add_outer(numbers, start, chosen, factors, m, k, sums, at, product, ahead, u
 def add_packed(numbers, start, chosen, factors, m, k, packed, product):
     """As :func:`add_outer`, to the upper triangle of the sum alone, row after row in `packed` (k (k + 1) / 2,)."""
     width, at = _width(k, numbers.itemsize), 0
-    _fill_tiles(numbers, start, chosen, factors, m, k, product, width, 0, 0, 0, 0)
+    _fill_tiles(numbers, start, chosen, factors, m, k, product, width, ZERO, ZERO, ZERO, ZERO)
     for a in range(k):
         for c in range(k - a):
             packed[at + c] += product[a * width + a + c]

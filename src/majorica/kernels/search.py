@@ -9,14 +9,14 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from majorica.kernels.machine import keep_short
+from majorica.kernels.machine import ZERO, keep_short
 from majorica.kernels.newton import digest
 from majorica.kernels.products import correlate, unmix_rows, whole_rows, whole_stride, whole_width
 from majorica.kernels.scores import piecewise_row, statistics_row
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "19265e8affb3312c"
+INLINED_DIGEST = "3d5266875833e6df"
 
 
 def room_size(p: int, n: int, tile: int) -> int:
@@ -96,7 +96,7 @@ def _make(adaptive):
             for start in range(0, n, tile):
                 m = min(tile, n - start)
                 width = whole_width(m, item)
-                unmix_rows(matrix, p, p, samples, apart, start, sources, stride, width, samples, 0, 0)
+                unmix_rows(matrix, p, p, samples, apart, start, sources, stride, width, samples, ZERO, ZERO)
                 for i in range(p):
                     at, first = 4 * p + 4 * i, i * stride
                     ramps, reaches = sums[at : at + 4], sums[at + 4 * p : at + 4 * p + 4]

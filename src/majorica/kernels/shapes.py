@@ -27,7 +27,7 @@ from majorica.kernels.views import borrow
 from majorica.statistics import F64
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "b4dd8b285a421b85"
+INLINED_DIGEST = "09fa863d51ca8bb7"
 SLOPE_MIN, SLOPE_MAX, TAIL_MIN = -30.0, 60.0, 1e-3
 #: A fit of slopes ends when what is left is below this over n: far below what n samples can tell.
 FIT_TOLERANCE = 0.02

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from majorica.densities.table import Densities
 from majorica.kernels.elementwise import majorizer_rows
+from majorica.kernels.machine import ZERO
 from majorica.kernels.outer import add_outer, add_samples, make_readable
 from majorica.kernels.panels import fill_panels, fold, in_panels, make_panels, sum_squares
 from majorica.kernels.products import turn_samples, unmix_rows, whole_rows, whole_stride, whole_tiles, whole_width
@@ -24,7 +25,7 @@ from majorica.kernels.views import borrow
 from majorica.statistics import F64, Glance
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "1e6e62447d0320ba"
+INLINED_DIGEST = "5174d2f235aeb38d"
 Array = npt.NDArray[np.floating]
 #: Bytes of a component's samples in a tile.
 ROW = 4096
@@ -56,12 +57,13 @@ def _look_at(X, means, B, precisions, allowed, answer, codes, shapes, tile, work
     turned = work[: means.size * stride]
     rows = work[turned.size : turned.size + B.shape[0] * stride]
     score = work[turned.size + rows.size :][:stride]
-    unused, reaches = np.zeros((2, 4))
+    nobody = np.zeros((2, 4))
+    unused, reaches = nobody[0], nobody[1]
     for start in range(0, b, tile):
         m = min(tile, b - start)
         width = whole_width(m, X.itemsize)
         turn_samples(numbers, start, m, k, means, turned, stride, width)
-        unmix_rows(matrix, many * p, k, turned, stride, 0, rows, stride, width, numbers, 0, 0)
+        unmix_rows(matrix, many * p, k, turned, stride, ZERO, rows, stride, width, numbers, ZERO, ZERO)
         _distances(rows, (many - 1) * p * stride, p, stride, m, precisions, far)
         for t in range(m):
             for j in range(k):
@@ -150,7 +152,7 @@ def _learn_from(samples, sources, codes, shapes, flat, keep, share, tasks, order
             else:
                 for j in range(at, at + k * k):
                     all_moments[j] *= kept
-                add_outer(numbers, start * k, order, factors, m, k, all_moments, at, product, 0, 0)
+                add_outer(numbers, start * k, order, factors, m, k, all_moments, at, product, ZERO, ZERO)
             kept = 1.0
         i = claim(tasks, 0, 1)
 

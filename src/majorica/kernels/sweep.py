@@ -12,10 +12,11 @@ import numba as nb
 import numpy as np
 
 import majorica.kernels.notice  # noqa: F401  (says so when it compiles)
+from majorica.kernels.machine import ZERO
 from majorica.kernels.rows import LATE, add_rows, advance, apply_symmetric, combine, dot, padded, renew, set_out
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "483d91517ba18da5"
+INLINED_DIGEST = "6ca4b33bd9c9577d"
 #: Rows of `work`: the new row and what belongs to it, the inverse's column, and what the inverse is late by.
 NEW_ROW, APPLIED, RESIDUAL, DIRECTION, ALONG, COLUMN, COLUMNS = range(7)
 STEPS = COLUMNS + LATE
@@ -96,8 +97,8 @@ def sweep_row(i, p, W, inverse, moments, tilts, flat, covariance_inverse, iterat
     add_rows(work, columns, size, late, work, factors, 1, p, work, c)
     if flat > 0:
         z1, z2 = APPLIED * size, RESIDUAL * size
-        apply_symmetric(covariance_inverse, 0, p, tilts, w, work, z1)
-        apply_symmetric(covariance_inverse, 0, p, work, c, work, z2)
+        apply_symmetric(covariance_inverse, ZERO, p, tilts, w, work, z1)
+        apply_symmetric(covariance_inverse, ZERO, p, work, c, work, z2)
         t, s = dot(work, c, work, z1, p) / flat, dot(work, c, work, z2, p) / flat
         tau = 0.5 * (t + math.copysign(math.sqrt(t * t + 4 * s), t))
         combine(work, row, 1 / flat, work, z1, 1 / (tau * flat), work, z2, p)
@@ -126,7 +127,7 @@ def sweep_row(i, p, W, inverse, moments, tilts, flat, covariance_inverse, iterat
 def sweep_rows(W, inverse, moments_, tilts, flat, covariance_inverse, iterations):
     """M-step over all rows; returns the sum of their ``w A w / 2 - b w``."""
     p = W.shape[0]
-    work, total, late = make_work(p), 0.0, 0
+    work, total, late = make_work(p), 0.0, ZERO
     W, inverse, tilts = W.reshape(p * p), inverse.reshape(p * p), tilts.reshape(p * p)
     moments_, C = moments_.reshape(p * p * p), covariance_inverse.reshape(covariance_inverse.size)
     for i in range(p):
