@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -28,6 +29,8 @@ DEFAULT_PASSES = {"progressive": 500, "incremental": 100, "batch": 500, "online"
 DENSITIES: dict[str, Callable[[], Density]] = {"huber": Huber, "logcosh": LogCosh, "student": Student}
 
 
+#: Longest row of a start, and one over the shortest, that stays as it is: white samples have variance one.
+LONGEST_ROW = 1e4
 #: Samples a stream's start is fitted on (paper, section 4.3); p^2 if that is more, up to so many bytes.
 START_SAMPLES, MOST_START = 10_000, 2**28
 
@@ -128,7 +131,8 @@ def start_matrix(options: Options, p: int) -> F64:
     """The start in whitened coordinates: the user's, the identity (the whitening itself) or a random rotation.
 
     Adaptive densities start from a rotation: the axes of the whitening can be
-    a saddle of their likelihood.
+    a saddle of their likelihood. Rows of the user's matrix that no model could
+    want as long or as short are brought to unit variance.
     """
     if options.w_init is None:
         if not options.adaptive:
@@ -140,9 +144,15 @@ def start_matrix(options: Options, p: int) -> F64:
         raise ParameterError(
             f"w_init has shape {W.shape}; needed is {(p, p)}, one row a component, whitened coordinates"
         )
-    if not np.isfinite(W).all() or np.linalg.cond(W) > 1e12:
-        raise ParameterError("w_init must be an invertible matrix of finite numbers")
-    return W
+    largest = np.abs(W).max(axis=1, keepdims=True)
+    if np.isfinite(W).all() and (largest > 0).all():
+        unit = W / largest  # first: squares of numbers like 1e200 overflow
+        length = np.linalg.norm(unit, axis=1, keepdims=True)
+        absurd = np.abs(np.log(largest) + np.log(length)) > math.log(LONGEST_ROW)
+        W = np.where(absurd, unit / length, W)
+        if np.linalg.cond(W) <= 1e12:
+            return W
+    raise ParameterError("w_init must be an invertible matrix of finite numbers")
 
 
 def adaptive_start(problem: Problem, W: F64, densities: Densities, rng: np.random.Generator) -> tuple[F64, Densities]:

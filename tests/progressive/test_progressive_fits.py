@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -247,3 +248,34 @@ def test_the_gradient_is_below_tol_where_the_fit_says_so(density: str, tol: floa
     score = np.column_stack([one.score(Y[:, i]) for i, one in enumerate(step.densities)])
     relative = score.T @ Y / len(Y) - np.eye(4)
     assert np.abs(relative).max() <= tol * (1 + 1e-6) + 1e-12
+
+
+# ------------------------------------------------------------------- any invertible start
+
+
+@pytest.mark.parametrize("density", ["adaptive", "huber", "logcosh", "student"])
+@pytest.mark.parametrize("solver", ["progressive", "batch", "incremental", "online"])
+def test_runs_from_any_invertible_start(solver: str, density: str) -> None:
+    """Rows that are nearly the same, or of any length: quasi-Newton steps alone made W singular from such starts."""
+    rng = np.random.default_rng(3)
+    X = rng.laplace(size=(4000, 6)) @ rng.normal(size=(6, 6))
+    wanted = ICA(density=density, random_state=0).fit(X).loss_
+    starts = [matrix_of_condition(6, condition, rng) for condition in (1e4, 1e11)]
+    for start in (*starts, 1e200 * np.eye(6), np.diag(np.logspace(-150, 150, 6))):
+        found = ICA(solver=solver, density=density, w_init=start, random_state=0).fit(X)
+        assert found.converged_
+        assert found.loss_ < wanted + 0.01
+        assert np.isfinite(found.components_).all()
+
+
+def test_descends_from_nearly_dependent_rows() -> None:
+    rng = np.random.default_rng(5)
+    seen: list[tuple[int, float]] = []
+    ICA(
+        density="logcosh",
+        w_init=matrix_of_condition(5, 1e9, rng),
+        callbacks=lambda step: seen.append((step.n_samples, step.loss)),
+        random_state=0,
+    ).fit(rng.laplace(size=(30_000, 5)))
+    for (before, high), (after, low) in pairwise(seen):
+        assert before != after or low <= high

@@ -20,6 +20,9 @@ from majorica.solvers.rotations import escape, flat_pairs
 from majorica.solvers.shapes import Shapes
 from majorica.statistics import F64, Statistics, invert, unpack_symmetric
 
+#: Condition of a start from which on its rows count as nearly dependent, and MM sweeps from there at most: along a
+#: quasi-Newton step, whose model of the loss is that of independent sources, W would become singular first.
+CROOKED, MOST_SWEEPS = 100.0, 10
 #: Steps after which a level hands over to the next, where a step does four times as much.
 LONGEST_LEVEL = 80
 #: Times new shapes may keep a level from ending: scale and shape creep along a ridge when optimised in turn.
@@ -60,6 +63,7 @@ class ProgressiveState(State):
     turns: int = 0  #: times that turns of pairs helped on this level
     floored: bool = False  #: the statistical floor was reached, and `tol` asks for more
     stale: bool = False  #: shapes changed since `relative` was computed
+    sweeps: int = 0  #: MM sweeps that are still to come first, as rows are nearly dependent
 
 
 @dataclass(frozen=True)
@@ -96,16 +100,21 @@ class Progressive:
             memory=Memory.of_size(p),
         )
         if self.adaptive:
-            state.W /= np.sqrt(np.einsum("ij,ij->i", W, W))[:, None]  # to unit variance, the unit of the knots
+            state.W /= np.linalg.norm(W, axis=1, keepdims=True)  # to unit variance, the unit of the knots
             state.shapes = Shapes.gaussian(p)  # coarse until the end of a level: fine ones would fit the mixtures
             state.densities = state.shapes.densities()
+        if np.linalg.cond(W) > CROOKED:
+            state.sweeps = MOST_SWEEPS
         self._evaluate_here(problem, state)
-        if state.shapes is not None:
+        if state.shapes is not None and not state.sweeps:
             self._refit(problem, state)
         return state
 
     def step(self, problem: Problem, state: ProgressiveState) -> None:
         """One accepted move (quasi-Newton, shapes, rotation or MM), or the next level."""
+        if state.sweeps:
+            self._straighten(problem, state)
+            return
         direction, gain = state.memory.direction(state.relative, state.upper)
         if self._coarse_done(state, gain) and self._refine(problem, state):
             return
@@ -383,6 +392,13 @@ class Progressive:
         state.losses.clear()
         shapes.wait = 1
         return True
+
+    def _straighten(self, problem: Problem, state: ProgressiveState) -> None:
+        """One of the sweeps from a start of nearly dependent rows, on the first level."""
+        moved = self._rows(problem, state)
+        state.sweeps = state.sweeps - 1 if moved and np.linalg.cond(state.W) > CROOKED else 0
+        if not state.sweeps and state.shapes is not None:
+            self._refit(problem, state)
 
     def _rows(self, problem: Problem, state: ProgressiveState) -> bool:
         """One MM sweep, a row a pass: a descent step from any point; False if nothing moved."""
