@@ -233,3 +233,15 @@ def test_copied_states_go_on_to_the_same_bits() -> None:
         solver.step(problem, state)
         solver.step(problem, copied)
     np.testing.assert_array_equal(state.W, copied.W)
+
+
+@pytest.mark.parametrize("n_updates", [2, None])
+@pytest.mark.parametrize("kind", ["binary", "uniform"])
+def test_sub_gaussian_sources_are_not_lost_at_the_start(kind: str, n_updates: int | None) -> None:
+    """Their majorizers touch where the adaptive start left them: touching at 0, rows left their shapes' reach."""
+    rng = np.random.default_rng(1)
+    S = rng.integers(0, 2, size=(3000, 5)).astype(float) if kind == "binary" else rng.uniform(-1, 1, (3000, 5))
+    X = S @ matrix_of_condition(5, 3.0, rng)
+    ours = ICA(solver="incremental", n_updates=n_updates, random_state=1).fit(X)
+    assert ours.converged_
+    assert ours.score(X) > ICA(random_state=1).fit(X).score(X) - 0.01

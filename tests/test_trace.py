@@ -96,13 +96,14 @@ def test_trace_is_the_same_with_and_without_a_callback() -> None:
     np.testing.assert_array_equal(watched.components_, plain.components_)
 
 
-def test_a_callback_stops_the_fit() -> None:
+@pytest.mark.parametrize("kind", [bool, np.bool_])
+def test_a_callback_stops_the_fit(kind: type) -> None:
     X, _ = laplace(5000, 3)
     calls: list = []
 
     def stop(step):
         calls.append(step.passes)
-        return len(calls) == 3
+        return kind(len(calls) == 3)
 
     for solver in ("progressive", "incremental", "batch"):
         calls.clear()

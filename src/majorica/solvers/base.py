@@ -141,7 +141,7 @@ def drive(
             if callbacks:
                 seen = Step(*record, unmixing=state.W.copy(), densities=state.densities, state=state)
                 answers = [callback(seen) for callback in callbacks]
-                if any(answer is True for answer in answers) and state.stop is None:
+                if any(isinstance(answer, bool | np.bool_) and answer for answer in answers) and state.stop is None:
                     state.stop = StopReason.CALLBACK
             if after_step is not None:
                 after_step(state, trace, elapsed)

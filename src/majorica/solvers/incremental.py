@@ -100,7 +100,12 @@ class Incremental:
     memory: Precision = "float32"  #: "codes" for a byte an entry; descent all the same, see kernels/codes.py
 
     def init(self, problem: Problem, W: F64, densities: Densities, rng: np.random.Generator) -> IncrementalState:
-        """All majorizers touch at 0, a valid bound whose moments are ``w(0) C``."""
+        """All majorizers touch at 0, a valid bound whose moments are ``w(0) C``.
+
+        Rows of super-Gaussian components keep their directions there. Adaptive
+        sub-Gaussian ones are fitted already, and to touch at 0 would take them
+        out of the reach of their shapes: theirs touch at the start, one pass.
+        """
         n, p = problem.n, problem.p
         full = self.q is None or self.q >= p
         if not full and getattr(problem.engine, "remote", False):
@@ -121,6 +126,10 @@ class Incremental:
             shapes=Shapes.of(densities, adaptive=self.adaptive),
         )
         assert state.surrogate is not None
+        flat = np.flatnonzero(~densities.super_gaussian)
+        if self.adaptive and len(flat):
+            touch_again(self, problem, state, flat, densities)
+            state.passes += 1
         state.loss = state.surrogate.value(state.W, densities)
         return state
 
