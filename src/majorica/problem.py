@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,16 @@ def _moments(X: Array, mean: F64, K: F64, W: F64, densities: Densities, backend:
 
 def _row_moments(X: Array, mean: F64, K: F64, w: F64, density: Density, backend: Backend) -> Moments:
     return kernels_for(Densities([density]), backend).row_moments(X, mean, K, w, density)
+
+
+@dataclass(frozen=True)
+class InDouble:
+    """A function of a block's samples that gets them in float64."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, X: Array, *given: Any) -> Any:
+        return self.function(X.astype(np.float64, copy=False), *given)
 
 
 @dataclass
@@ -83,6 +94,10 @@ class Problem:
         """Covariance of the whitened samples: the identity, as the whitening is that of all samples."""
         return np.eye(self.p)
 
+    def by(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function` of a block's samples as passes take them."""
+        return InDouble(function) if self.whitening.wide else function
+
     def kernels(self, densities: Densities) -> ModuleType:
         """The kernels in force for these densities."""
         return kernels_for(densities, self.backend)
@@ -92,34 +107,34 @@ class Problem:
         B = W @ self.whitening.matrix
         chosen = self.blocks if blocks is None else blocks
         given = (self.whitening.mean, B, densities, self.backend)
-        return total(self.engine, _statistics, self.source, chosen, *given, small=self.p <= SMALL)
+        return total(self.engine, self.by(_statistics), self.source, chosen, *given, small=self.p <= SMALL)
 
     def moments(self, W: F64, densities: Densities, blocks: Sequence[Block] | None = None) -> Moments:
         """The surrogate's statistics at `W`, Eq. (acc), over `blocks` (all of them when None)."""
         chosen = self.blocks if blocks is None else blocks
         shared = (self.whitening.mean, self.whitening.matrix, W, densities, self.backend)
-        return total(self.engine, _moments, self.source, chosen, *shared)
+        return total(self.engine, self.by(_moments), self.source, chosen, *shared)
 
     def row_moments(self, w: F64, density: Density, blocks: Sequence[Block] | None = None) -> Moments:
         """The surrogate's statistics for one row `w` only, over `blocks`; one pass and p^2 memory."""
         chosen = self.blocks if blocks is None else blocks
         shared = (self.whitening.mean, self.whitening.matrix, w, density, self.backend)
-        return total(self.engine, _row_moments, self.source, chosen, *shared)
+        return total(self.engine, self.by(_row_moments), self.source, chosen, *shared)
 
     def contiguous(self) -> Array | None:
         """All samples as one array if they lie in memory ready for the kernels, else None; never copies."""
         array = getattr(self.source, "array", None)
         ready = isinstance(array, np.ndarray) and array.flags.c_contiguous and array.dtype == self.source.dtype
-        return array if ready else None
+        return array if ready and not self.whitening.wide else None
 
     def raw(self, block: Block) -> Array:
-        """Samples of one block ``(b, f)`` as they are, by the engine's own way if it has one."""
+        """Samples of one block ``(b, f)`` as passes take them, by the engine's own way if it has one."""
         own = getattr(self.engine, "read", None)
         X: Array = read_block(self.source, block) if own is None else own(self.source, block)
-        return X
+        return X.astype(np.float64, copy=False) if self.whitening.wide else X
 
     def read(self, block: Block) -> Array:
-        """Whitened samples of one block ``(b, k)``, in the source's precision."""
+        """Whitened samples of one block ``(b, k)``, in the precision of passes."""
         X = self.raw(block)
         return (X - self.whitening.mean.astype(X.dtype)) @ self.whitening.matrix.T.astype(X.dtype)
 

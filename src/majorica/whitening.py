@@ -25,6 +25,8 @@ _TINY = float(np.finfo(np.float64).tiny)
 #: Share of a feature's scatter from which one sample is an outlier (heavy tails come to half of it now and then),
 #: where there are enough samples to tell.
 MOST, ENOUGH = 0.9, 100
+#: Share from which on sums of float32 cannot tell what all other samples would gain.
+HEAVY = 0.1
 #: Below this ratio of eigenvalues, a second pass over whitened samples refines the whitening.
 REFINE_BELOW = 1e-7
 
@@ -71,6 +73,7 @@ class Whitening:
     inverse: F64  #: (f, k), from white samples back
     rank: int  #: numerical rank of the data
     variance: F64  #: variance of each kept direction, in units of standardised channels, (k,)
+    wide: bool = False  #: whether passes take samples of float32 in float64, as single ones outweigh many others
 
     @classmethod
     def identity(cls, k: int) -> Whitening:
@@ -143,7 +146,8 @@ def fit_whitening(
             raise RankError(f"the data's rank is below {k}; pass a smaller n_components")
         K = (basis / np.sqrt(spread)) @ basis.T @ K
         inverse = inverse @ ((basis * np.sqrt(spread)) @ basis.T)
-    return Whitening(covariance.mean, K, inverse, rank, values[:k].copy())
+    wide = is_heavy(source, covariance.share_of_one)
+    return Whitening(covariance.mean, K, inverse, rank, values[:k].copy(), wide)
 
 
 def _fit_wide(source: Source, blocks: Sequence[Block], n_components: int | float | None) -> Whitening:
@@ -160,7 +164,8 @@ def _fit_wide(source: Source, blocks: Sequence[Block], n_components: int | float
     scale = np.where(varying, deviation, 1.0)
     X /= scale
     X[:, ~varying] = 0.0
-    warn_outlier(source, n, np.maximum(X.max(axis=0), -X.min(axis=0)) ** 2 / n)
+    shares = np.maximum(X.max(axis=0), -X.min(axis=0)) ** 2 / n
+    warn_outlier(source, n, shares)
     values, vectors = np.linalg.eigh(X @ X.T / n)
     values, vectors = values[::-1], vectors[:, ::-1]
     rank = min(numerical_rank(values, len(values), source.dtype), n - 1)
@@ -169,7 +174,8 @@ def _fit_wide(source: Source, blocks: Sequence[Block], n_components: int | float
     directions = X.T @ vectors[:, :k]
     directions /= np.linalg.norm(directions, axis=0)
     root = np.sqrt(values[:k])
-    return Whitening(mean, (directions / root).T / scale, scale[:, None] * directions * root, rank, values[:k].copy())
+    matrix, inverse = (directions / root).T / scale, scale[:, None] * directions * root
+    return Whitening(mean, matrix, inverse, rank, values[:k].copy(), is_heavy(source, shares))
 
 
 def numerical_rank(values: F64, p: int, dtype: npt.DTypeLike = np.float64) -> int:
@@ -235,6 +241,11 @@ def warn_outlier(source: Source, n: int, shares: F64) -> None:
         OutlierWarning,
         stacklevel=2,
     )
+
+
+def is_heavy(source: Source, shares: F64) -> bool:
+    """Whether samples of float32 have to be taken in float64, by the share of a feature's scatter that one holds."""
+    return source.dtype == np.float32 and bool(shares.max() > HEAVY)
 
 
 def raise_not_finite(source: Source, blocks: Sequence[Block]) -> None:

@@ -229,3 +229,15 @@ def test_passes_run_in_worker_processes(cluster, lazy_samples) -> None:
     assert pids, "which workers hold the samples is Dask's choice"
     assert pids <= cluster.pids
     assert os.getpid() not in pids
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.filterwarnings("ignore::majorica.errors.OutlierWarning")
+def test_same_bits_of_float32_that_passes_take_in_float64(cluster, name: str) -> None:
+    import dask.array as da
+
+    X = np.random.default_rng(4).laplace(size=(60_000, 4)).astype(np.float32)
+    X[11, 1] = 1e5
+    cluster.client.wait_for_workers(1, timeout=30)
+    with cluster.client.as_current():
+        assert_same(fit(name, da.from_array(X, chunks=(7000, 4))), fit(name, X))

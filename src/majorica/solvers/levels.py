@@ -135,6 +135,8 @@ class Levels:
     def _short(self, problem: Problem) -> bool:
         """Whether this level's samples are kept whitened, in float32."""
         m = min(self.size * self.unit, problem.n)
+        if problem.whitening.wide:
+            return False
         return not self.last and problem.n >= SHORT_FROM and 4 * problem.p * m <= most_kept(_bytes_of(problem))
 
     def _problem(self, problem: Problem) -> Problem:

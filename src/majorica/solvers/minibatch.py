@@ -39,7 +39,7 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState,
         numbers = numbers[:1]
     starts = numbers * solver.batch_size
     stops = np.minimum(starts + solver.batch_size, problem.n)
-    X = array if array is not None else problem.source.read(int(starts[0]), int(stops[0]))
+    X = array if array is not None else problem.raw(((int(starts[0]), int(stops[0])),))
     memory = state.touch
     if array is None:
         memory = memory[starts[0] : stops[0]]

@@ -58,7 +58,8 @@ def run_round(solver: Incremental, problem: Problem, state: IncrementalState) ->
     numbers = state.order[state.position : state.position + round_length(len(state.order))]
     blocks = [block_of(solver, problem, int(number)) for number in numbers]
     old = [state.ledger[number].copy() for number in numbers]
-    change = total(problem.engine, moment_changes, problem.source, blocks, *shared_arguments(problem, state), each=old)
+    shared = shared_arguments(problem, state)
+    change = total(problem.engine, problem.by(moment_changes), problem.source, blocks, *shared, each=old)
     apply_change(state, change, problem.n)
     state.ledger[numbers] = state.W
     return np.full(len(numbers), minimise(solver, problem, state))
@@ -107,7 +108,7 @@ def run_message(solver: Incremental, problem: Problem, state: IncrementalState) 
         number = int(state.order[posted])
         W, W_old = state.W.copy(), state.ledger[number].copy()
         arguments = (W_old, *shared_arguments(problem, state))
-        mailbox.post((number, W_old, W), moment_changes, block_of(solver, problem, number), arguments)
+        mailbox.post((number, W_old, W), problem.by(moment_changes), block_of(solver, problem, number), arguments)
         posted += 1
     (number, W_old, W_new), change = mailbox.receive()
     accept_message(state, problem.n, number, W_old, W_new, change)

@@ -67,7 +67,7 @@ def _touch_group(
     surrogate, W, own = state.surrogate, state.W[group], densities.take(group)
     held = None if state.touch is None else state.touch.dtype
     shared = (problem.whitening.mean, problem.whitening.matrix, W, own, held, problem.n, problem.backend)
-    sums = total(problem.engine, _sums, problem.source, problem.blocks, *shared)
+    sums = total(problem.engine, problem.by(_sums), problem.source, problem.blocks, *shared)
     flat = own.flat_weights
     accepted = []
     for j, i in enumerate(group.tolist()):
@@ -81,7 +81,7 @@ def _touch_group(
         state.ledger[:, group] = W
     elif accepted:
         assert state.touch is not None
-        pieces = problem.engine.run(_held, problem.source, problem.blocks, *shared)
+        pieces = problem.engine.run(problem.by(_held), problem.source, problem.blocks, *shared)
         for ((start, stop),), piece in zip(problem.blocks, pieces, strict=True):
             if solver.store is not None:
                 solver.store.before_change([(start, stop)])
