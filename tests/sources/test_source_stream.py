@@ -46,6 +46,22 @@ def test_endless_stream_goes_on_where_the_last_loop_stopped():
         iter(stream)
 
 
+def test_an_iterable_that_starts_again_when_asked_for_an_iterator():
+    class Restarting:
+        def __iter__(self):
+            self.position = 0
+            return self
+
+        def __next__(self):
+            if self.position == 50:
+                raise StopIteration
+            self.position += 5
+            return X[self.position - 5 : self.position]
+
+    blocks = list(itertools.islice(as_source(Restarting()), 20))
+    np.testing.assert_array_equal(np.concatenate(blocks), X[:50])
+
+
 def test_channels_first_blocks_and_empty_ones():
     stream = as_source(iter([np.empty((3, 0)), X[:5].T, X[5:9].T]), layout="channels-first")
     np.testing.assert_array_equal(collect(stream), X[:9])

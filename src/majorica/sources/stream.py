@@ -14,6 +14,8 @@ from majorica.sources.rules import Layout, as_block, check_two_dimensional, floa
 
 #: Samples in a block of a raw binary stream.
 RAW_BLOCK = 1000
+#: What no producer yields.
+_END = object()
 
 
 class BlockStream:
@@ -74,7 +76,8 @@ class BlockStream:
 
     def _next_array(self) -> Any:
         """The next block with samples as a samples-first array of any dtype; None at the end."""
-        for item in self._iterator:
+        # Not a for loop: it would call iter() for each block, and some iterables then start again.
+        while (item := next(self._iterator, _END)) is not _END:
             self._count += 1
             array = numeric_array(item if self._unpack is None else self._unpack(item))
             rows, columns = check_two_dimensional(array.shape)
