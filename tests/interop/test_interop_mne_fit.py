@@ -135,6 +135,18 @@ def test_epochs(tmp_path):
         interop.fit_epochs(raw)
 
 
+def test_the_estimator_takes_epochs_as_fit_epochs_does():
+    raw = make_eeg(extra=["eog"])
+    raw.info["bads"] = [NAMES[3]]
+    epochs = mne.make_fixed_length_epochs(raw, 1.0, preload=False, verbose="ERROR")
+    ica = majorica.ICA(random_state=0).fit(epochs)
+    assert list(ica.feature_names_in_) == [name for name in NAMES if name != NAMES[3]]
+    np.testing.assert_array_equal(ica.components_, interop.fit_epochs(epochs, random_state=0).components_)
+    samples = np.hstack(epochs.get_data(picks=list(ica.feature_names_in_), verbose="ERROR")).T
+    np.testing.assert_allclose(ica.transform(epochs), (samples - ica.mean_) @ ica.components_.T, atol=1e-9)
+    assert ica.score(epochs) == pytest.approx(ica.score(as_source(samples)))
+
+
 def test_messages():
     raw = make_eeg()
     for options, words in [

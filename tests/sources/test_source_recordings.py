@@ -73,6 +73,28 @@ def test_picks():
     assert as_source(raw, layout="channels-first").n_features == 1
 
 
+@pytest.mark.parametrize("preload", [False, True])
+def test_epochs_are_their_samples_one_after_the_other(preload):
+    raw = make_raw(types=["eeg", "eog", "eeg", "stim"])
+    raw._data[0, 220] = 1.0
+    events = mne.make_fixed_length_events(raw, duration=1.0)
+    options = {"tmax": 0.49, "baseline": None, "reject": {"eeg": 1e-2}, "preload": preload, "verbose": "ERROR"}
+    epochs = mne.Epochs(raw, events, tmin=0, **options)
+    source = as_source(epochs)
+    check_source(source)
+    assert epochs.preload == preload
+    assert source.feature_names == ("c0", "c2")
+    kept = epochs.copy().load_data().get_data(picks=["c0", "c2"])
+    assert source.n_samples == 50 * len(kept) == 450
+    np.testing.assert_array_equal(source.read(0, 450), np.hstack(kept).T)
+    np.testing.assert_array_equal(source.read(40, 120), np.hstack(kept).T[40:120])
+    assert as_source(epochs, picks="eog").feature_names == ("c1",)
+    with pytest.raises(ParameterError, match="samples-first"):
+        as_source(epochs, layout="samples-first")
+    with pytest.raises(DataError, match="no epochs left"):
+        as_source(mne.Epochs(raw, events, tmin=0, **options | {"reject": {"eeg": 1e-9}}))
+
+
 def write(folder, suffix):
     path = folder / f"x_raw{suffix}"
     raw = make_raw()

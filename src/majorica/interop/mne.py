@@ -16,9 +16,9 @@ from majorica.errors import DataError, DataTypeError, ParameterError, optional_i
 from majorica.estimator import ICA
 from majorica.interop.mne_objects import from_mne, to_mne
 from majorica.interop.reduction import fit_reduced
-from majorica.interop.selection import EpochsSource, SelectedSource, check_limits, check_step, good_tiles
+from majorica.interop.selection import SelectedSource, check_limits, check_step, good_tiles
 from majorica.sources.base import Source
-from majorica.sources.mne import RawSource, pick_channels
+from majorica.sources.mne import RawSource, epochs_source
 
 __all__ = ["fit_epochs", "fit_raw", "from_mne", "raw_source", "to_mne"]
 
@@ -111,12 +111,7 @@ def fit_epochs(
     mne = optional_import("mne", extra="mne", purpose="fitting epochs")
     if not isinstance(epochs, mne.BaseEpochs):
         raise DataTypeError(f"fit_epochs takes MNE epochs, not a {type(epochs).__name__}; use fit_raw or ICA().fit")
-    step = check_step(decim)
-    if not epochs.preload:
-        epochs = epochs.copy().drop_bad(verbose="ERROR")
-    if not len(epochs):
-        raise DataError("there are no epochs left; loosen their rejection thresholds")
-    source = EpochsSource(epochs, pick_channels(epochs, picks), step=step)
+    source = epochs_source(epochs, picks=picks, step=check_step(decim))
     return _fit(source, n_components, channel_types(epochs.info, source), ica_params)
 
 

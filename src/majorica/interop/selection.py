@@ -1,10 +1,9 @@
-"""Which samples of a recording take part in a fit: time limits, decimation, rejected tiles, epochs."""
+"""Which samples of a recording take part in a fit: time limits, decimation, rejected tiles."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -52,38 +51,6 @@ class SelectedSource(MatrixSource):
             row = end
             k += row == int(self._bounds[k + 1])
         return block
-
-
-class EpochsSource(MatrixSource):
-    """The epochs of an MNE ``Epochs`` object one after the other, loaded a few at a time.
-
-    Parameters
-    ----------
-    epochs : mne.BaseEpochs
-        Bad epochs dropped already.
-    names : sequence of str
-        Channels.
-    step : int
-        Every `step`-th sample of each epoch is taken.
-    """
-
-    kind = "MNE epochs"
-
-    def __init__(self, epochs: Any, names: Sequence[str], *, step: int = 1) -> None:
-        self.epochs, self.step = epochs, step
-        self._names = list(names)
-        self.feature_names = tuple(names)
-        self._length = math.ceil(len(epochs.times) / step)
-        self.n_samples, self.n_features = len(epochs) * self._length, len(names)
-        self.dtype = np.dtype(np.float64)
-
-    def _load(self, start: int, stop: int) -> Array:
-        first, last = start // self._length, -(-stop // self._length)
-        if first >= last:
-            return np.empty((0, self.n_features))
-        data = self.epochs.get_data(picks=self._names, item=slice(first, last), verbose="ERROR")
-        samples = np.swapaxes(data[:, :, :: self.step], 1, 2).reshape(-1, self.n_features)
-        return samples[start - first * self._length : stop - first * self._length]
 
 
 def good_tiles(

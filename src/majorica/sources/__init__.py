@@ -93,7 +93,7 @@ FORMATS: dict[str, str] = {
 _COMPANIONS = {".fdt": ".set", ".eeg": ".vhdr", ".vmrk": ".vhdr"}
 
 _ACCEPTED = (
-    "an array, a data frame, a Dask array, an xarray DataArray, an MNE Raw object, the path of a file "
+    "an array, a data frame, a Dask array, an xarray DataArray, an MNE Raw or Epochs object, the path of a file "
     "(.npy .npz .zarr .h5 .parquet .arrow .csv .set .fif .edf .bdf .vhdr), a list or an iterable of 2-D blocks, "
     "or a binary file object"
 )
@@ -109,9 +109,9 @@ def as_source(
     x : object
         An array or anything NumPy converts, a data frame (pandas, polars,
         Arrow, Dask), a Dask array, an xarray ``DataArray``, an open HDF5
-        dataset or Zarr array, an MNE ``Raw``, a path (``file.npz:name``,
-        ``file.h5:/path`` and ``store.zarr:/path`` name one of several arrays),
-        a list of blocks or paths (joined), an iterable of 2-D blocks or a
+        dataset or Zarr array, an MNE ``Raw`` or ``Epochs``, a path
+        (``file.npz:name``, ``file.h5:/path`` and ``store.zarr:/path`` name one
+        of several arrays), a list of blocks or paths (joined), an iterable of 2-D blocks or a
         torch ``DataLoader`` (a stream), ``"-"`` or a binary file object (a
         stream of raw little-endian float32). A source or stream is returned as
         it is.
@@ -263,6 +263,12 @@ def _from_library(x: Any, layout: Layout | None, n_features: int | None, picks: 
                 "layout='samples-first' contradicts an MNE Raw object, which is always channels-first."
             )
         return RawSource(x, picks=picks)
+    if _is_a(x, "mne", "BaseEpochs"):
+        from majorica.sources.mne import epochs_source
+
+        if layout == "samples-first":
+            raise ParameterError("layout='samples-first' contradicts MNE epochs, which are always channels-first.")
+        return epochs_source(x, picks=picks)
     if (
         _is_a(x, "pandas", "DataFrame")
         or _is_a(x, "polars", "DataFrame")

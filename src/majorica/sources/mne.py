@@ -1,9 +1,11 @@
-"""Recordings read by MNE-Python: ``Raw`` objects and every file ``mne.io.read_raw`` takes."""
+"""Recordings read by MNE-Python: ``Raw`` and ``Epochs`` objects and every file ``mne.io.read_raw`` takes."""
 
 from __future__ import annotations
 
+import math
 import os
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -93,6 +95,47 @@ class RecordingSource(FileSource):
         super().close()
         if self._raw is not None:
             self._raw.close()
+
+
+class EpochsSource(MatrixSource):
+    """The epochs of an MNE ``Epochs`` object one after the other, loaded a few at a time.
+
+    Parameters
+    ----------
+    epochs : mne.BaseEpochs
+        Bad epochs dropped already.
+    names : sequence of str
+        Channels.
+    step : int
+        Every `step`-th sample of each epoch is taken.
+    """
+
+    kind = "MNE epochs"
+
+    def __init__(self, epochs: Any, names: Sequence[str], *, step: int = 1) -> None:
+        self.epochs, self.step = epochs, step
+        self._names = list(names)
+        self.feature_names = tuple(names)
+        self._length = math.ceil(len(epochs.times) / step)
+        self.n_samples, self.n_features = len(epochs) * self._length, len(names)
+        self.dtype = np.dtype(np.float64)
+
+    def _load(self, start: int, stop: int) -> Array:
+        first, last = start // self._length, -(-stop // self._length)
+        if first >= last:
+            return np.empty((0, self.n_features))
+        data = self.epochs.get_data(picks=self._names, item=slice(first, last), verbose="ERROR")
+        samples = np.swapaxes(data[:, :, :: self.step], 1, 2).reshape(-1, self.n_features)
+        return samples[start - first * self._length : stop - first * self._length]
+
+
+def epochs_source(epochs: Any, *, picks: Any = None, step: int = 1) -> EpochsSource:
+    """A source of the epochs that their own `reject` and `flat` let pass; `picks` as in :class:`RawSource`."""
+    if not epochs.preload:
+        epochs = epochs.copy().drop_bad(verbose="ERROR")
+    if not len(epochs):
+        raise DataError("there are no epochs left; loosen their rejection thresholds")
+    return EpochsSource(epochs, pick_channels(epochs, picks), step=step)
 
 
 def pick_channels(raw: Any, picks: Any) -> tuple[str, ...]:
