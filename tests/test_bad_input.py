@@ -11,6 +11,7 @@ import scipy.sparse
 from majorica import ICA
 from majorica.densities import Huber
 from majorica.errors import DataError, DataTypeError, MajoricaError, OutlierWarning, ParameterError, RankWarning
+from majorica.sources import as_source
 from makers import laplace
 
 SOLVERS = ["auto", "incremental", "batch", "online"]
@@ -109,6 +110,42 @@ def test_another_width_is_named_and_the_estimator_goes_on() -> None:
             method(X[:, :2])
     with pytest.raises(DataError, match="shape"):
         ica.inverse_transform(np.ones((4, 2)))
+
+
+# ------------------------------------------------------------------ features by name
+
+
+def write_csv(path, X: np.ndarray, names: str) -> str:
+    np.savetxt(path, X, delimiter=",", header=",".join(names), comments="")
+    return str(path)
+
+
+def test_features_in_another_order_or_of_other_names_are_refused(tmp_path) -> None:
+    xarray = pytest.importorskip("xarray")
+    X, _ = laplace(300, 4)
+    ica = make().fit(write_csv(tmp_path / "x.csv", X, "abcd"))
+    wanted = ica.transform(X_plain := as_source(X))
+    moved = write_csv(tmp_path / "moved.csv", X[:, ::-1], "dcba")
+    other = write_csv(tmp_path / "other.csv", X, "abxy")
+    labelled = xarray.DataArray(X[:, ::-1], dims=["s", "f"], coords={"f": list("dcba")})
+    for method in (ica.transform, ica.score, ica.partial_fit):
+        for wrong in (moved, as_source(moved), labelled):
+            with pytest.raises(DataError, match=r"order differs: feature 0 is 'd' and was 'a', .* and 1 more; reorder"):
+                method(wrong)
+        with pytest.raises(DataError, match=r"set of names differs: 'x', 'y' unknown, 'c', 'd' missing; rename"):
+            method(other)
+    assert ica.n_samples_seen_ == 300
+    np.testing.assert_array_equal(ica.transform(X_plain), wanted)
+    np.testing.assert_array_equal(ica.transform(as_source(moved, picks=list(ica.feature_names_in_))), wanted)
+    np.testing.assert_array_equal(make().fit(X).transform(moved), make().fit(X).transform(X[:, ::-1]))
+
+
+def test_partial_fit_takes_files_but_no_streams(tmp_path) -> None:
+    X, _ = laplace(300, 4)
+    np.save(tmp_path / "x.npy", X)
+    np.testing.assert_array_equal(make().partial_fit(tmp_path / "x.npy").components_, make().partial_fit(X).components_)
+    with pytest.raises(DataTypeError, match=r"not a stream \(generator\)"):
+        make().partial_fit(X[k : k + 9] for k in range(0, 300, 9))
 
 
 def test_a_block_with_nan_is_not_used_and_the_stream_goes_on() -> None:

@@ -15,22 +15,24 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from majorica.densities.base import Density
 from majorica.engines import Engine, ThreadEngine, engine_for, single_threaded_blas
 from majorica.engines.threads import effective_n_jobs
 from majorica.errors import DataError, DataTypeError
 from majorica.fitting import Fitted, fit_source
+from majorica.inputs import block_of, check_names, source_of
 from majorica.lazy import inverse_transform_lazily, is_dask, loss_of_block, transform_lazily
 from majorica.memory import Plan, make_plan
 from majorica.mergedmodels import merge_models
-from majorica.parameters import is_tabular, resolve
+from majorica.parameters import resolve
 from majorica.persistence import Checkpoint, load_model, save_model, warn_interrupted
 from majorica.persistence.onnx import transform_to_onnx
 from majorica.progress import showing_progress
 from majorica.solvers import StopReason
-from majorica.sources import Source, Stream, as_source, split_blocks
+from majorica.sources import Source, Stream, split_blocks
+from majorica.sources.rules import text_names
 from majorica.statistics import F64, source_variances
 from majorica.streamfit import fit_stream
 from majorica.streaming import StreamFit
@@ -196,7 +198,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         default the Dask client in force for Dask collections and the threads
         of this machine for all else.
         """
-        source = self._source(X, reset=True)
+        source = source_of(self, X, reset=True)
         stream = source.n_samples is None
         solver = self.solver
         if solver == "auto":
@@ -239,18 +241,19 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         return self.fit(X, y, **fit_params).transform(X)
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from one more block of a stream (the online algorithm).
+        """Learn from one more block of a stream (the online algorithm): an array, a file, a recording.
 
         The first 10,000 samples are kept for the start (more for over 100
         components); a provisional model serves ``transform`` until they have come. After ``fit`` this goes on
         from the fitted model. With many components `n_jobs` threads share the work.
         """
         shape = tuple(getattr(X, "shape", ()))
-        if len(shape) == 2 and shape[0] == 0 and shape[1] == getattr(self, "n_features_in_", shape[1]):
+        empty = len(shape) == 2 and isinstance(shape[0], int) and shape[0] == 0  # Dask frames do not know their length
+        if empty and shape[1] == getattr(self, "n_features_in_", shape[1]):
             return self  # a live source with nothing new
         before = dict(vars(self))
         try:
-            block = self._array(X, reset="n_features_in_" not in before)
+            block = block_of(self, X, reset="n_features_in_" not in before)
             session: StreamFit | None = getattr(self, "_stream", None)
             if session is None:
                 session = self._new_session()
@@ -310,8 +313,9 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         """Sources of `X`, ``(n_samples, n_components)``; float32 stays float32, Dask arrays stay lazy."""
         check_is_fitted(self, "components_")
         if is_dask(X):
+            check_names(self, text_names(getattr(X, "columns", None)))
             return transform_lazily(X, self.mean_, self.components_)
-        source = self._source(X, reset=False)
+        source = source_of(self, X, reset=False)
         if isinstance(source, Stream):
             return np.concatenate([self._apply(block) for block in source])
         if source.in_memory:
@@ -342,7 +346,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-likelihood of `X` under the model, in input units (nats a sample)."""
         check_is_fitted(self, "components_")
-        source = self._source(X, reset=False)
+        source = source_of(self, X, reset=False)
         fitted: Fitted = self._fitted
         model = (fitted.whitening.mean, fitted.W @ fitted.whitening.matrix, fitted.densities)
         loss, n = 0.0, 0
@@ -363,46 +367,6 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
     @property
     def _n_features_out(self) -> int:
         return int(self.n_components_)
-
-    # ----------------------------------------------------------------- validation
-
-    def _source(self, X: Any, *, reset: bool) -> Source | Stream:
-        """`X` as a source; arrays and data frames go through scikit-learn's own checks."""
-        if not is_dask(X) and is_tabular(X):
-            names = getattr(self, "feature_names_in_", None)
-            array = self._array(X, reset=reset)
-            if reset:
-                names = getattr(self, "feature_names_in_", None)
-            source = as_source(array)
-            source.feature_names = None if names is None else [str(name) for name in names]
-            return source
-        source = as_source(X)
-        if reset:
-            self.n_features_in_ = source.n_features
-            if source.feature_names is not None:
-                self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
-            elif hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
-        elif source.n_features != self.n_features_in_:
-            raise DataError(
-                f"X has {source.n_features} features, but ICA is expecting {self.n_features_in_} features as input"
-            )
-        return source
-
-    def _array(self, X: Any, *, reset: bool) -> npt.NDArray[Any]:
-        ready = type(X) is np.ndarray and X.ndim == 2 and X.size and X.dtype in (np.float64, np.float32)
-        if ready and reset:  # what scikit-learn's checks come to for such an array; they take as long as a small fit
-            self.__dict__.pop("feature_names_in_", None)
-            self.n_features_in_ = X.shape[1]
-            return cast("npt.NDArray[Any]", X)
-        checks = {"skip_check_array": True} if ready else {"dtype": "numeric", "ensure_all_finite": False}
-        try:
-            array: npt.NDArray[Any] = validate_data(self, X, reset=reset, **checks)
-        except TypeError as error:
-            raise DataTypeError(str(error)) from error
-        except ValueError as error:
-            raise DataError(str(error)) from error
-        return array
 
     # ----------------------------------------------------------------- publishing
 

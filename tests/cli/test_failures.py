@@ -136,6 +136,21 @@ def test_data_of_another_width(model, tmp_path, capfd):
         assert not (tmp_path / "out").exists()
 
 
+def test_columns_in_another_order(tmp_path, capfd):
+    for names in ("abcd", "dbca"):
+        np.savetxt(tmp_path / f"{names}.csv", samples(), delimiter=",", header=",".join(names), comments="")
+    ICA(random_state=0).fit(tmp_path / "abcd.csv").save(tmp_path / "m.npz")
+    for command in ("transform", "report"):
+        code, _, err = call(capfd, command, tmp_path / "m.npz", tmp_path / "dbca.csv", "-o", tmp_path / "out")
+        assert code == 3
+        assert one_line(err)
+        assert "order differs: feature 0 is 'd' and was 'a', feature 3 is 'a' and was 'd'" in err
+        assert "pass --picks NAMES" in err
+        assert not (tmp_path / "out").exists()
+    words = ["--picks", "a,b,c,d", "-o", tmp_path / "out"]
+    assert call(capfd, "transform", tmp_path / "m.npz", tmp_path / "dbca.csv", *words)[0] == 0
+
+
 def test_no_permission_to_read(data, tmp_path, monkeypatch, capfd):
     real = builtins.open
 

@@ -51,6 +51,15 @@ def test_unknown_lengths_frames_and_delayed_blocks(fitted, samples, lazy_samples
     np.testing.assert_allclose(fitted.transform(frame).compute(), fitted.transform(samples), rtol=1e-4, atol=1e-5)
 
 
+def test_columns_in_another_order_are_refused(samples) -> None:
+    pytest.importorskip("dask.dataframe")
+    frame = da.from_array(samples[:2000]).to_dask_dataframe(columns=list("abcdef"))
+    ica = ICA(density="huber", random_state=0).fit(frame)
+    for method in (ica.transform, ica.score, ica.partial_fit):
+        with pytest.raises(DataError, match="order differs: feature 0 is 'f' and was 'a'"):
+            method(frame[list("fbcdea")])
+
+
 def test_errors(fitted) -> None:
     with pytest.raises(DataError, match="X has 5 features, but ICA is expecting 6"):
         fitted.transform(da.ones((10, 5)))

@@ -147,6 +147,21 @@ def test_the_estimator_takes_epochs_as_fit_epochs_does():
     assert ica.score(epochs) == pytest.approx(ica.score(as_source(samples)))
 
 
+def test_reordered_and_renamed_channels_are_refused(tmp_path):
+    raw = make_eeg()
+    ica = majorica.ICA(n_components=5, random_state=0).fit(raw)
+    wanted = ica.transform(raw)
+    raw.reorder_channels(NAMES[::-1]).save(tmp_path / "x_raw.fif", verbose="ERROR")
+    epochs = mne.make_fixed_length_epochs(raw, 1.0, verbose="ERROR")
+    for X in (raw, tmp_path / "x_raw.fif", epochs):
+        for method in (ica.transform, ica.score, ica.partial_fit):
+            with pytest.raises(DataError, match=r"order differs: feature 0 is 'Pz' and was 'Fp1'"):
+                method(X)
+    np.testing.assert_allclose(ica.transform(as_source(raw, picks=list(ica.feature_names_in_))), wanted)
+    with pytest.raises(DataError, match=r"set of names differs: 'FC3' unknown, 'C3' missing"):
+        ica.transform(raw.rename_channels({"C3": "FC3"}))
+
+
 def test_messages():
     raw = make_eeg()
     for options, words in [

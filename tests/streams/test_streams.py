@@ -52,7 +52,7 @@ BAD: dict[str, tuple[Any, type[MajoricaError]]] = {
     "ragged": (lambda X: [[1.0, 2.0, 3.0], [1.0, 2.0]], DataError),
     "text": (lambda X: np.array([["a", "b", "c"]]), DataError),
     "complex": (lambda X: X * 1j, DataError),
-    "none": (lambda X: None, DataError),
+    "none": (lambda X: None, DataTypeError),
     "object": (lambda X: np.array([[object()] * 3]), DataTypeError),
 }
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from majorica.densities.base import Density
 from majorica.errors import DataError
+from majorica.inputs import check_names
 from majorica.sources import Source, Stream
 
 F64 = npt.NDArray[np.float64]
@@ -110,6 +111,7 @@ def measure(ica: Any, source: Source | Stream, *, sfreq: float | None = None, ma
     """
     if source.n_features != ica.n_features_in_:
         raise DataError(f"the data has {source.n_features} features, the model was fitted on {ica.n_features_in_}")
+    check_names(ica, source.feature_names)
     W, mean, scale = unit_variance_unmixing(ica)
     sums = _Sums(len(W))
     wanted = TRACE_SAMPLES if sfreq is None else max(32, min(STRETCH, math.ceil(TRACE_SECONDS * sfreq)))

@@ -1,0 +1,115 @@
+"""What the estimator is given: samples as a source, with the features that the model was fitted on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import validate_data
+
+from majorica.errors import DataError, DataTypeError
+from majorica.lazy import is_dask
+from majorica.parameters import is_tabular
+from majorica.sources import Source, Stream, as_source
+
+#: Names that an error shows before it only counts them.
+_SHOWN = 3
+
+
+def source_of(ica: Any, X: Any, *, reset: bool) -> Source | Stream:
+    """`X` as a source; arrays and data frames go through scikit-learn's own checks.
+
+    With `reset` the model's features become those of `X`, else they must be the same.
+    """
+    if not is_dask(X) and is_tabular(X):
+        names = getattr(ica, "feature_names_in_", None)
+        array = array_of(ica, X, reset=reset)
+        if reset:
+            names = getattr(ica, "feature_names_in_", None)
+        source = as_source(array)
+        source.feature_names = None if names is None else [str(name) for name in names]
+        return source
+    source = as_source(X)
+    if reset:
+        ica.n_features_in_ = source.n_features
+        if source.feature_names is not None:
+            ica.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
+        elif hasattr(ica, "feature_names_in_"):
+            del ica.feature_names_in_
+    elif source.n_features != ica.n_features_in_:
+        raise DataError(
+            f"X has {source.n_features} features, but ICA is expecting {ica.n_features_in_} features as input"
+        )
+    else:
+        check_names(ica, source.feature_names)
+    return source
+
+
+def block_of(ica: Any, X: Any, *, reset: bool) -> npt.NDArray[Any]:
+    """All samples of `X` as one array; what is no array is read through its source, which knows its names."""
+    if not is_dask(X) and is_tabular(X):
+        return array_of(ica, X, reset=reset)
+    source = source_of(ica, X, reset=reset)
+    if isinstance(source, Stream):
+        raise DataTypeError(
+            f"partial_fit takes one block of samples, not a stream ({type(X).__name__}); "
+            "pass its blocks one by one, or the stream to fit"
+        )
+    return source.read(0, source.n_samples)
+
+
+def array_of(ica: Any, X: Any, *, reset: bool) -> npt.NDArray[Any]:
+    """An array or data frame as a 2-D array of numbers, after scikit-learn's checks."""
+    ready = type(X) is np.ndarray and X.ndim == 2 and X.size and X.dtype in (np.float64, np.float32)
+    if ready and reset:  # what scikit-learn's checks come to for such an array; they take as long as a small fit
+        vars(ica).pop("feature_names_in_", None)
+        ica.n_features_in_ = X.shape[1]
+        return cast("npt.NDArray[Any]", X)
+    checks = {"skip_check_array": True} if ready else {"dtype": "numeric", "ensure_all_finite": False}
+    return _named(lambda: validate_data(ica, X, reset=reset, **checks))
+
+
+def _named(check: Callable[[], Any]) -> npt.NDArray[Any]:
+    """What `check` returns, its errors as those of this package."""
+    try:
+        array: npt.NDArray[Any] = check()
+    except TypeError as error:
+        raise DataTypeError(str(error)) from error
+    except ValueError as error:
+        raise DataError(str(error)) from error
+    return array
+
+
+def check_names(ica: Any, names: Sequence[str] | None) -> None:
+    """Refuse data whose features have other names than those the model was fitted on, or another order.
+
+    Where either side has no names there is nothing to compare.
+    """
+    fitted = getattr(ica, "feature_names_in_", None)
+    if fitted is None or names is None:
+        return
+    known, given = [str(name) for name in fitted], [str(name) for name in names]
+    if known == given:
+        return
+    said = "The feature names should match those that were passed during fit"
+    if sorted(known) == sorted(given):
+        pairs = zip(range(len(known)), given, known, strict=True)
+        moved = [f"feature {j} is {new!r} and was {old!r}" for j, new, old in pairs if new != old]
+        raise DataError(
+            f"{said}, but their order differs: {_some(moved)}; reorder its columns or channels, or pass picks=NAMES "
+            "in the order of feature_names_in_ (as_source takes it), or fit again"
+        )
+    new, gone = [name for name in given if name not in known], [name for name in known if name not in given]
+    found = [f"{_some(list(map(repr, some)))} {what}" for some, what in ((new, "unknown"), (gone, "missing")) if some]
+    raise DataError(
+        f"{said}, but the set of names differs: {', '.join(found) or 'some come more than once'}; "
+        "rename its columns or channels if they are the same, choose those of feature_names_in_, or fit again"
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first few of `names`, and how many more there are."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
