@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 
@@ -110,6 +111,39 @@ def test_another_width_is_named_and_the_estimator_goes_on() -> None:
             method(X[:, :2])
     with pytest.raises(DataError, match="shape"):
         ica.inverse_transform(np.ones((4, 2)))
+
+
+def attributes(ica: ICA) -> dict[str, object]:
+    return {name: id(value) for name, value in vars(ica).items()}
+
+
+@every_solver
+@pytest.mark.parametrize("kind", ["array", "frame", "stream", "parameter"])
+def test_a_fit_that_fails_leaves_the_model_as_it_was(solver: str, kind: str, tmp_path) -> None:
+    X, _ = laplace(400, 4)
+    ica = make(solver).fit(pd.DataFrame(X, columns=list("abcd")))
+    before, wanted = attributes(ica), ica.score(as_source(X))
+    bad = X[:, :3].copy()
+    bad[70] = np.nan
+    given = {"frame": pd.DataFrame(bad, columns=list("xyz")), "stream": (bad[k : k + 50] for k in range(0, 400, 50))}
+    if kind == "parameter":
+        ica.set_params(tol=-1.0)
+        before = attributes(ica)
+        bad = X[:, :3]
+    with pytest.raises((DataError, DataTypeError, ParameterError)):
+        ica.fit(given.get(kind, bad))
+    assert attributes(ica) == before
+    ica.set_params(tol=None)
+    assert ica.score(as_source(X)) == wanted
+    ica.save(tmp_path / "m.npz")
+    np.testing.assert_array_equal(ICA.load(tmp_path / "m.npz").components_, ica.components_)
+
+
+def test_a_fit_lets_go_of_what_only_streams_have() -> None:
+    X, _ = laplace(400, 3)
+    ica = make("online").fit(X)
+    assert ica.drift_ >= 0
+    assert not hasattr(ica.set_params(solver="auto").fit(X), "drift_")
 
 
 # ------------------------------------------------------------------ features by name

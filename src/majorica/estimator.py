@@ -22,7 +22,7 @@ from majorica.engines import Engine, ThreadEngine, engine_for, single_threaded_b
 from majorica.engines.threads import effective_n_jobs
 from majorica.errors import DataError, DataTypeError
 from majorica.fitting import Fitted, fit_source
-from majorica.inputs import block_of, check_names, source_of
+from majorica.inputs import all_or_nothing, block_of, check_names, source_of
 from majorica.lazy import inverse_transform_lazily, is_dask, loss_of_block, transform_lazily
 from majorica.memory import Plan, make_plan
 from majorica.mergedmodels import merge_models
@@ -198,38 +198,41 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         default the Dask client in force for Dask collections and the threads
         of this machine for all else.
         """
-        source = source_of(self, X, reset=True)
-        stream = source.n_samples is None
-        solver = self.solver
-        if solver == "auto":
-            solver = "online" if stream else "progressive"
-        options = resolve(self, solver, n_samples=source.n_samples, n_features=source.n_features)
-        if stream and solver != "online":
-            raise DataTypeError(
-                f"solver={solver!r} passes over the data many times, a stream can be read once; "
-                "use solver='online', or an array or file"
-            )
-        n_jobs = effective_n_jobs(self.n_jobs)
-        if self.memory_limit is None and self.verbose < 2:
-            plan = Plan(n_jobs=n_jobs)  # nothing to keep to, nobody to tell
-        else:
-            plan = make_plan(source, options, n_jobs=n_jobs, memory_limit=self.memory_limit)
-        if self.verbose >= 2:
-            print(plan, file=sys.stderr)
-        self.__dict__.pop("_stream", None)
-        progress = showing_progress(options, n_samples=source.n_samples, verbose=self.verbose)
-        held = nullcontext(None) if checkpoint is None else Checkpoint(checkpoint, checkpoint_every)
-        with single_threaded_blas(), held as keeper, progress as options:
-            if solver == "online":
-                with closing(ThreadEngine(plan.n_jobs)) as threads:
-                    session, fitted = fit_stream(source, options, threads, checkpoint=keeper)
-                self._publish(fitted, session=session)
+        with all_or_nothing(self):
+            source = source_of(self, X, reset=True)
+            stream = source.n_samples is None
+            solver = self.solver
+            if solver == "auto":
+                solver = "online" if stream else "progressive"
+            options = resolve(self, solver, n_samples=source.n_samples, n_features=source.n_features)
+            if stream and solver != "online":
+                raise DataTypeError(
+                    f"solver={solver!r} passes over the data many times, a stream can be read once; "
+                    "use solver='online', or an array or file"
+                )
+            n_jobs = effective_n_jobs(self.n_jobs)
+            if self.memory_limit is None and self.verbose < 2:
+                plan = Plan(n_jobs=n_jobs)  # nothing to keep to, nobody to tell
             else:
-                source = cast("Source", source)
-                with engine_for(source, engine, n_jobs=plan.n_jobs) as own:
-                    on_disk, spare = plan.touch_on_disk, plan.spare
-                    fitted = fit_source(source, options, own, checkpoint=keeper, touch_on_disk=on_disk, spare=spare)
-                    self._publish(fitted)
+                plan = make_plan(source, options, n_jobs=n_jobs, memory_limit=self.memory_limit)
+            if self.verbose >= 2:
+                print(plan, file=sys.stderr)
+            for name in ("_stream", "drift_"):
+                self.__dict__.pop(name, None)
+            progress = showing_progress(options, n_samples=source.n_samples, verbose=self.verbose)
+            held = nullcontext(None) if checkpoint is None else Checkpoint(checkpoint, checkpoint_every)
+            with single_threaded_blas(), held as keeper, progress as options:
+                if solver == "online":
+                    with closing(ThreadEngine(plan.n_jobs)) as threads:
+                        session, fitted = fit_stream(source, options, threads, checkpoint=keeper)
+                    self._publish(fitted, session=session)
+                else:
+                    source = cast("Source", source)
+                    with engine_for(source, engine, n_jobs=plan.n_jobs) as own:
+                        on_disk, spare = plan.touch_on_disk, plan.spare
+                        fitted = fit_source(source, options, own, checkpoint=keeper, touch_on_disk=on_disk, spare=spare)
+                        self._publish(fitted)
+        self._warn_unconverged()
         if self.stop_reason_ == StopReason.INTERRUPTED.value:
             warn_interrupted(self.trace_, checkpoint)
         if solver == "online":
@@ -251,20 +254,14 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         empty = len(shape) == 2 and isinstance(shape[0], int) and shape[0] == 0  # Dask frames do not know their length
         if empty and shape[1] == getattr(self, "n_features_in_", shape[1]):
             return self  # a live source with nothing new
-        before = dict(vars(self))
-        try:
-            block = block_of(self, X, reset="n_features_in_" not in before)
+        with all_or_nothing(self):
+            block = block_of(self, X, reset=not hasattr(self, "n_features_in_"))
             session: StreamFit | None = getattr(self, "_stream", None)
             if session is None:
                 session = self._new_session()
             with single_threaded_blas(), closing(ThreadEngine(self.n_jobs)) as threads:
                 session.update(block, threads)
                 result = session.serve()
-        except Exception:
-            for name in set(vars(self)) - set(before):
-                delattr(self, name)
-            self.__dict__.update(before)
-            raise
         self._stream = session
         if result is not None:
             self._publish(result, session=session)
@@ -409,9 +406,12 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
             published["_stream"] = session
             published["drift_"] = session.drift.index(session.state.answer) if session.state is not None else 0.0
         self.__dict__.update(published)
-        if fitted.stop is StopReason.MAX_ITER and self.tol != 0:
+
+    def _warn_unconverged(self) -> None:
+        """Say with figures that `max_iter` ended the fit."""
+        if self._fitted.stop is StopReason.MAX_ITER and self.tol != 0:
             warnings.warn(
-                f"ICA did not converge in {self.n_iter_} passes: {_achieved(fitted, self.tol)}; "
+                f"ICA did not converge in {self.n_iter_} passes: {_achieved(self._fitted, self.tol)}; "
                 "raise max_iter, or tol if that is good enough",
                 ConvergenceWarning,
                 stacklevel=3,

@@ -1,8 +1,9 @@
-"""What the estimator is given: samples as a source, with the features that the model was fitted on."""
+"""What the estimator is given: samples as a source, with the features of the fit; a bad one changes no model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
@@ -16,6 +17,19 @@ from majorica.sources import Source, Stream, as_source
 
 #: Names that an error shows before it only counts them.
 _SHOWN = 3
+
+
+@contextmanager
+def all_or_nothing(ica: Any) -> Iterator[None]:
+    """Give a model back all its attributes if what is done to it fails, so that none is of other data than the rest."""
+    before = dict(vars(ica))
+    try:
+        yield
+    except BaseException:
+        for name in set(vars(ica)) - set(before):
+            delattr(ica, name)
+        vars(ica).update(before)
+        raise
 
 
 def source_of(ica: Any, X: Any, *, reset: bool) -> Source | Stream:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from majorica.engines import ThreadEngine, single_threaded_blas
 from majorica.engines.base import total
@@ -73,9 +72,7 @@ def fit_reduced(source: Source, n_components: int | float, types: Sequence[str],
     ica.n_features_in_ = source.n_features
     if source.feature_names is not None:
         ica.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # said already by the fit above
-        ica._publish(replace(inner, whitening=whitening))
+    ica._publish(replace(inner, whitening=whitening))
     return ica
 
 
