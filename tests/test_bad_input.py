@@ -201,6 +201,8 @@ BAD_PARAMETERS = [
     ("n_updates", 0), ("n_updates", -1), ("alpha", 0.2), ("alpha", 1.5), ("alpha", float("nan")),
     ("half_life", 0), ("half_life", -3.0), ("max_iter", 0), ("max_iter", "ten"), ("tol", -1e-3),
     ("tol", float("nan")), ("w_init", np.eye(2)), ("w_init", np.zeros((3, 3))), ("w_init", np.full((3, 3), np.nan)),
+    ("w_init", "foo"), ("w_init", [[1, 0, 0], [0, 1]]), ("w_init", 1j * np.eye(3)), ("w_init", [["a"] * 3] * 3),
+    ("w_init", np.full((3, 3), {}, dtype=object)), ("w_init", np.ones(3)),
     ("random_state", "seed"), ("random_state", -1), ("n_jobs", 0), ("n_jobs", 1.5), ("n_jobs", "all"),
     ("n_components", 0), ("n_components", 2.5), ("n_components", "all"), ("callbacks", 3), ("verbose", "loud"),
     ("memory_limit", "lots"), ("memory_limit", -1),

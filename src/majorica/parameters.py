@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from majorica.densities.base import Density
 from majorica.errors import ParameterError
@@ -65,7 +66,7 @@ def resolve(ica: Any, solver: str, *, n_samples: int | None = None, n_features: 
         half_life=ica.half_life,
         max_iter=DEFAULT_PASSES[solver] if ica.max_iter is None else ica.max_iter,
         tol=ica.tol,
-        w_init=None if ica.w_init is None else np.asarray(ica.w_init),
+        w_init=None if ica.w_init is None else start_matrix(ica.w_init),
         callbacks=callback_tuple(ica.callbacks),
         rng=generator(ica.random_state),
         seed=seed_text(ica.random_state),
@@ -80,6 +81,18 @@ def check_components(n_components: Any) -> None:
         raise ParameterError(
             f"n_components={n_components!r} must be None, a positive integer, or a share of variance between 0 and 1"
         )
+
+
+def start_matrix(w_init: Any) -> npt.NDArray[np.float64]:
+    """A start as an array of real numbers; its shape is checked once the number of components is known."""
+    needed = "pass an (n_components, n_components) array of real numbers, or None"
+    try:
+        array = np.asarray(w_init)
+        if array.dtype.kind in "fiubO":
+            return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"w_init={w_init!r:.60} is no matrix ({error}); {needed}") from error
+    raise ParameterError(f"w_init={w_init!r:.60} is of dtype {array.dtype}; {needed}")
 
 
 def callback_tuple(callbacks: Any) -> tuple[Any, ...]:
