@@ -73,11 +73,24 @@ def test_unusable_samples_are_named_after_fitting(case: str) -> None:
     X, _ = laplace(200, 3)
     ica = make().fit(X)
     wanted = ica.transform(X)
-    for method in (ica.transform, ica.score, ica.partial_fit):
+    for method in (ica.transform, ica.score, ica.partial_fit, ica.inverse_transform):
         with pytest.raises(kind) as caught:
             method(spoil(X))
         assert isinstance(caught.value, MajoricaError)
     np.testing.assert_array_equal(ica.transform(X), wanted)
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8", "f2", "i2", "?", "O"])
+def test_sources_of_any_real_dtype_are_given_back(kind: str) -> None:
+    X, _ = laplace(200, 3)
+    ica = make().fit(X)
+    S = np.arange(12).reshape(4, 3).astype(kind)
+    wanted = S.astype(float) @ ica.mixing_.T + ica.mean_
+    for sources in (S, pd.DataFrame(S), S[:0]):
+        back = ica.inverse_transform(sources)
+        assert back.dtype == (np.float32 if kind == "f4" else np.float64)
+        np.testing.assert_allclose(back, wanted[: len(sources)], rtol=1e-4)
+    np.testing.assert_allclose(ica.inverse_transform(S.tolist()), wanted)
 
 
 def test_no_samples_after_fitting() -> None:

@@ -22,7 +22,7 @@ from majorica.engines import Engine, ThreadEngine, engine_for, single_threaded_b
 from majorica.engines.threads import effective_n_jobs
 from majorica.errors import DataError, DataTypeError
 from majorica.fitting import Fitted, fit_source
-from majorica.inputs import all_or_nothing, block_of, check_names, source_of
+from majorica.inputs import all_or_nothing, block_of, check_names, source_of, sources_of
 from majorica.lazy import inverse_transform_lazily, is_dask, loss_of_block, transform_lazily
 from majorica.memory import Plan, make_plan
 from majorica.mergedmodels import merge_models
@@ -334,11 +334,9 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         if is_dask(X):
             return inverse_transform_lazily(X, self.mean_, self.mixing_)
         now = vars(self).copy()
-        sources = np.asarray(X)
-        if sources.ndim != 2 or sources.shape[1] != self.n_components_:
-            raise DataError(f"sources have shape {sources.shape}; needed is (n_samples, {self.n_components_})")
-        dtype = sources.dtype if sources.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-        return sources.astype(dtype) @ now["mixing_"].T.astype(dtype) + now["mean_"].astype(dtype)
+        sources = sources_of(X, len(now["components_"]))
+        dtype = sources.dtype
+        return sources @ now["mixing_"].T.astype(dtype) + now["mean_"].astype(dtype)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-likelihood of `X` under the model, in input units (nats a sample)."""

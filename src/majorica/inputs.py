@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
 from majorica.errors import DataError, DataTypeError
 from majorica.lazy import is_dask
@@ -83,6 +83,18 @@ def array_of(ica: Any, X: Any, *, reset: bool) -> npt.NDArray[Any]:
         return cast("npt.NDArray[Any]", X)
     checks = {"skip_check_array": True} if ready else {"dtype": "numeric", "ensure_all_finite": False}
     return _named(lambda: validate_data(ica, X, reset=reset, **checks))
+
+
+def sources_of(X: Any, n_components: int) -> npt.NDArray[np.floating]:
+    """Sources ``(n_samples, n_components)`` given back, checked as samples are; float32 stays float32."""
+    checks = {"dtype": "numeric", "ensure_all_finite": False, "ensure_2d": False, "allow_nd": True}
+    array = _named(lambda: check_array(X, **checks, ensure_min_samples=0, input_name="X", estimator="ICA"))
+    if array.ndim != 2 or array.shape[1] != n_components:
+        raise DataError(f"sources have shape {array.shape}; needed is (n_samples, {n_components})")
+    array = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+    if not np.isfinite(array).all():
+        raise DataError("Input X contains NaN or infinity; drop or interpolate such samples first")
+    return array
 
 
 def _named(check: Callable[[], Any]) -> npt.NDArray[Any]:

@@ -79,16 +79,22 @@ def inverse_transform_lazily(X: Any, mean: F64, mixing: F64) -> Any:
 
 def unmix_block(X: Any, *, mean: F64, components: F64, width: str) -> Array:
     """Sources of one block."""
-    block = as_block(X, np.dtype(width))
-    if not np.isfinite(block).all():
-        raise DataError("Input X contains NaN or infinity; drop or interpolate such samples first")
+    block = _finite_block(X, width)
     return (block - mean.astype(block.dtype)) @ components.T.astype(block.dtype)
 
 
 def mix_block(X: Any, *, mean: F64, mixing: F64, width: str) -> Array:
     """Samples from one block of sources."""
-    block = as_block(X, np.dtype(width))
+    block = _finite_block(X, width)
     return block @ mixing.T.astype(block.dtype) + mean.astype(block.dtype)
+
+
+def _finite_block(X: Any, width: str) -> Array:
+    """A block of the dtype `width`, refused if it holds what is no number."""
+    block = as_block(X, np.dtype(width))
+    if not np.isfinite(block).all():
+        raise DataError("Input X contains NaN or infinity; drop or interpolate such samples first")
+    return block
 
 
 def loss_of_block(X: Array, mean: F64, B: F64, densities: Densities) -> float:

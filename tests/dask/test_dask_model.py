@@ -65,6 +65,10 @@ def test_errors(fitted) -> None:
         fitted.transform(da.ones((10, 5)))
     with pytest.raises(DataError, match="NaN"):
         fitted.transform(da.full((10, 6), np.nan)).compute()
+    with pytest.raises(DataError, match="NaN"):
+        fitted.inverse_transform(da.full((10, 6), np.nan)).compute()
+    with pytest.raises(DataError, match="Complex"):
+        fitted.inverse_transform(da.full((10, 6), 1j))
 
 
 def test_score_and_memory_of_the_client(cluster, fitted, samples, lazy_samples) -> None:
