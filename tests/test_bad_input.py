@@ -80,6 +80,26 @@ def test_unusable_samples_are_named_after_fitting(case: str) -> None:
     np.testing.assert_array_equal(ica.transform(X), wanted)
 
 
+def test_masked_entries_are_refused_wherever_they_come_in() -> None:
+    da = pytest.importorskip("dask.array")
+    X, _ = laplace(200, 3)
+    masked = np.ma.masked_array(X.copy(), mask=np.arange(600).reshape(200, 3) == 70)
+    masked.data[masked.mask] = 1e9
+    ica = make().fit(X)
+    refused = pytest.raises(DataTypeError, match=r"drop the samples .* or fill them: x\.filled\(value\)")
+    for given in (masked, list(masked), [masked, masked], iter([X, masked]), da.from_array(masked, chunks=(50, 3))):
+        with refused:
+            make().fit(given)
+    for method in (ica.transform, ica.score, ica.partial_fit, ica.inverse_transform):
+        with refused:
+            method(masked)
+    with refused:
+        ica.transform(da.from_array(masked, chunks=(50, 3))).compute()
+    whole = np.ma.masked_array(X, mask=False)
+    np.testing.assert_array_equal(make().fit(whole).components_, ica.components_)
+    np.testing.assert_array_equal(ica.transform(as_source(whole)), ica.transform(X))
+
+
 @pytest.mark.parametrize("kind", ["f4", "f8", "f2", "i2", "?", "O"])
 def test_sources_of_any_real_dtype_are_given_back(kind: str) -> None:
     X, _ = laplace(200, 3)

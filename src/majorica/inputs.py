@@ -14,6 +14,7 @@ from majorica.errors import DataError, DataTypeError
 from majorica.lazy import is_dask
 from majorica.parameters import is_tabular
 from majorica.sources import Source, Stream, as_source
+from majorica.sources.rules import refuse_masked
 
 #: Names that an error shows before it only counts them.
 _SHOWN = 3
@@ -81,12 +82,14 @@ def array_of(ica: Any, X: Any, *, reset: bool) -> npt.NDArray[Any]:
         vars(ica).pop("feature_names_in_", None)
         ica.n_features_in_ = X.shape[1]
         return cast("npt.NDArray[Any]", X)
+    refuse_masked(X)
     checks = {"skip_check_array": True} if ready else {"dtype": "numeric", "ensure_all_finite": False}
     return _named(lambda: validate_data(ica, X, reset=reset, **checks))
 
 
 def sources_of(X: Any, n_components: int) -> npt.NDArray[np.floating]:
     """Sources ``(n_samples, n_components)`` given back, checked as samples are; float32 stays float32."""
+    refuse_masked(X)
     checks = {"dtype": "numeric", "ensure_all_finite": False, "ensure_2d": False, "allow_nd": True}
     array = _named(lambda: check_array(X, **checks, ensure_min_samples=0, input_name="X", estimator="ICA"))
     if array.ndim != 2 or array.shape[1] != n_components:

@@ -165,7 +165,7 @@ def pass_on(*values: Any) -> tuple[Any, ...]:
 
 def hold_chunk(chunk: Any, start: int, stop: int, dtype: Any) -> HeldSamples:
     """A chunk of the user's array as held samples; no copy where dtype and order fit."""
-    array = as_block(np.asarray(chunk), np.dtype(dtype))
+    array = as_block(chunk, np.dtype(dtype))
     if array.ndim != 2:
         raise DataError(f"a chunk has shape {array.shape} where (samples, features) is needed")
     return HeldSamples([(start, stop)], array)

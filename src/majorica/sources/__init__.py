@@ -145,10 +145,6 @@ def as_source(
         return passed
     if isinstance(x, str | os.PathLike):
         return _from_path(os.fspath(x), layout, n_features, picks)
-    if isinstance(x, np.ma.MaskedArray):
-        raise DataTypeError(
-            "Masked arrays are not supported; pass the samples that are not masked, or x.filled(value)."
-        )
     if isinstance(x, np.ndarray | np.generic):
         _refuse(x, picks=picks)
         return ArraySource(numeric_array(x), layout=layout)

@@ -11,7 +11,15 @@ import numpy.typing as npt
 from majorica.errors import DataTypeError
 from majorica.sources.base import Array, Block, rows_of
 from majorica.sources.matrix import MatrixSource
-from majorica.sources.rules import Layout, as_block, check_shape, check_two_dimensional, float_dtype, text_names
+from majorica.sources.rules import (
+    Layout,
+    as_block,
+    check_shape,
+    check_two_dimensional,
+    float_dtype,
+    refuse_masked,
+    text_names,
+)
 
 
 class ArraySource(MatrixSource):
@@ -33,6 +41,7 @@ class ArraySource(MatrixSource):
         self, array: npt.NDArray[Any], *, layout: Layout | None = None, names: Iterable[Any] | None = None
     ) -> None:
         check_two_dimensional(array.shape)
+        refuse_masked(array)
         plain = array.view(np.ndarray)
         self.array = plain.T if layout == "channels-first" else plain
         self.dtype = float_dtype(array.dtype)
@@ -95,6 +104,7 @@ def numeric_array(x: Any) -> npt.NDArray[Any]:
 
     Arrays of Python objects are converted to float64 if all are numbers.
     """
+    refuse_masked(x)
     try:
         array = np.asarray(x)
     except Exception as error:

@@ -67,7 +67,7 @@ class DaskSource(MatrixSource):
         return self.array.rechunk({0: length, 1: -1})
 
     def _compute(self, k: int) -> Array:
-        return as_block(np.asarray(self.array.blocks[k].compute()), self.dtype)
+        return as_block(self.array.blocks[k].compute(), self.dtype)
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> Array:
         """Samples of several ranges, one after the other; on a cluster cut by the workers, all at once."""
@@ -75,13 +75,13 @@ class DaskSource(MatrixSource):
             return np.concatenate([self.read(start, stop) for start, stop in ranges])
         index = np.concatenate([np.arange(start, stop) for start, stop in ranges])
         with reading(self._label(), self.kind):
-            return as_block(np.asarray(self.client.compute(self.array[index], sync=True)), self.dtype)
+            return as_block(self.client.compute(self.array[index], sync=True), self.dtype)
 
     def _load(self, start: int, stop: int) -> Array:
         if self.client is None:
             return self._cache.read(start, stop)
         # On a cluster the range is cut by the workers: a chunk may be larger than this machine's memory.
-        return np.asarray(self.client.compute(self.array[start:stop], sync=True))
+        return as_block(self.client.compute(self.array[start:stop], sync=True), self.dtype)
 
     def close(self) -> None:
         """Forget the computed chunks."""

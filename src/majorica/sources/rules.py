@@ -37,6 +37,15 @@ def float_dtype(*dtypes: Any) -> np.dtype[np.floating]:
     return np.dtype(np.float32) if common == np.float32 else np.dtype(np.float64)
 
 
+def refuse_masked(x: Any) -> None:
+    """Refuse a masked array with masked entries, or rows of such: NumPy's conversions forget the mask."""
+    rows = x if isinstance(x, list | tuple) else (x,)
+    if any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in rows):
+        raise DataTypeError(
+            "Masked entries are not supported; drop the samples that hold them, or fill them: x.filled(value)."
+        )
+
+
 def check_shape(n_samples: int, n_features: int) -> None:
     """Refuse a matrix without samples or without features."""
     for count, what in ((n_samples, "sample(s)"), (n_features, "feature(s)")):
@@ -86,6 +95,7 @@ def as_block(block: Any, dtype: np.dtype[np.floating]) -> Array:
     """`block` as a plain C-contiguous, aligned array of `dtype`; a view where it already is."""
     if type(block) is np.ndarray and block.dtype == dtype and block.flags.c_contiguous and block.flags.aligned:
         return block
+    refuse_masked(block)
     return np.require(np.asarray(block), dtype=dtype, requirements=["C", "A"])
 
 
