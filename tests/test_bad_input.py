@@ -11,7 +11,15 @@ import scipy.sparse
 
 from majorica import ICA
 from majorica.densities import Huber
-from majorica.errors import DataError, DataTypeError, MajoricaError, OutlierWarning, ParameterError, RankWarning
+from majorica.errors import (
+    DataError,
+    DataTypeError,
+    MajoricaError,
+    OutlierWarning,
+    ParameterError,
+    RankError,
+    RankWarning,
+)
 from majorica.sources import as_source
 from makers import laplace
 
@@ -248,6 +256,22 @@ def test_bad_parameters_are_named(name: str, value: object) -> None:
     with pytest.raises(ParameterError, match=name) as caught:
         ICA(**{name: value}).fit(X)
     assert isinstance(caught.value, ValueError)
+
+
+def test_more_components_than_features_are_refused_at_the_first_block() -> None:
+    X, _ = laplace(100, 4)
+    with pytest.raises(RankError, match="n_components=5 exceeds the number of features 4; pass n_components<=4"):
+        make(n_components=5).partial_fit(X)
+
+    def endless():
+        yield X
+        raise AssertionError("a second block was asked for")
+
+    for data in (X, endless()):
+        with pytest.raises(RankError, match="number of features 4"):
+            make("online", n_components=5).fit(data)
+    ica = make(n_components=4).fit(X).set_params(n_components=5)
+    assert ica.partial_fit(X).n_components_ == 4, "a fitted model goes on as it is"
 
 
 # ------------------------------------------------------------------ right answers

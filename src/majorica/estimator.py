@@ -26,7 +26,7 @@ from majorica.inputs import all_or_nothing, block_of, check_names, source_of, so
 from majorica.lazy import inverse_transform_lazily, is_dask, loss_of_block, transform_lazily
 from majorica.memory import Plan, make_plan
 from majorica.mergedmodels import merge_models
-from majorica.parameters import resolve
+from majorica.parameters import check_room, resolve
 from majorica.persistence import Checkpoint, load_model, save_model, warn_interrupted
 from majorica.persistence.onnx import transform_to_onnx
 from majorica.progress import showing_progress
@@ -210,6 +210,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
                     f"solver={solver!r} passes over the data many times, a stream can be read once; "
                     "use solver='online', or an array or file"
                 )
+            if solver == "online":
+                check_room(self.n_components, source.n_features)
             n_jobs = effective_n_jobs(self.n_jobs)
             if self.memory_limit is None and self.verbose < 2:
                 plan = Plan(n_jobs=n_jobs)  # nothing to keep to, nobody to tell
@@ -273,6 +275,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         options = resolve(self, "online")
         fitted: Fitted | None = getattr(self, "_fitted", None)
         if fitted is None:
+            check_room(self.n_components, self.n_features_in_)
             return StreamFit.new(options)
         self._order, self._signs = np.arange(len(fitted.W)), np.ones(len(fitted.W))
         return StreamFit.from_model(fitted, options)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from majorica.densities.base import Density
-from majorica.errors import ParameterError
+from majorica.errors import ParameterError, RankError
 from majorica.fitting import DEFAULT_PASSES, DENSITIES, Options
 from majorica.solvers.incremental import default_batch_size
 from majorica.solvers.touching import Precision
@@ -80,6 +80,15 @@ def check_components(n_components: Any) -> None:
     if not (n_components is None or share or count):
         raise ParameterError(
             f"n_components={n_components!r} must be None, a positive integer, or a share of variance between 0 and 1"
+        )
+
+
+def check_room(n_components: Any, n_features: int) -> None:
+    """Refuse more components than there are features, before a stream's first samples are gathered in vain."""
+    if isinstance(n_components, numbers.Integral) and int(n_components) > n_features:
+        raise RankError(
+            f"n_components={n_components} exceeds the number of features {n_features}; "
+            f"pass n_components<={n_features} or leave it None."
         )
 
 
