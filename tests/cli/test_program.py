@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import resource
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from program import PROGRAM, run, run_many, samples
 
 from majorica import ICA, __version__
+from majorica.cli.info import counted
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +38,20 @@ def wait_for(condition, process, seconds=240.0):
             process.kill()
             pytest.fail(f"nothing happened in {seconds} s; the program said {process.communicate()}")
         time.sleep(0.02)
+
+
+def test_info_counts_every_component_by_family():
+    shapes = [f"mixed-gaussian(-30, {k}, -21.8)" for k in range(20)] + [f"super-gaussian({k})" for k in range(12)]
+    assert counted(shapes) == "mixed-gaussian (20), super-gaussian (12); --json lists each component's"
+    assert counted(["huber"] * 32) == "huber (32)"
+    assert counted(["student(df=3)", "student(df=3)"]) == "student(df=3) (2)"
+
+
+def test_info_shows_no_shapes_but_json_does(folder):
+    (_, shown, _), (_, full, _) = run_many([["info", folder / "m.npz"], ["info", folder / "m.npz", "--json"]])
+    row = next(line for line in shown.splitlines() if line.startswith("densities"))
+    assert sum(int(count) for count in re.findall(r"\((\d+)\)", row)) == 4
+    assert json.loads(full)["densities"] == ICA.load(folder / "m.npz").densities_
 
 
 def test_help_is_light_and_has_examples():

@@ -11,6 +11,9 @@ from majorica.cli.files import load_model
 from majorica.cli.fit import describe
 from majorica.cli.messages import emit, plain, spoken_warnings
 
+#: Densities that are told apart before only their families are.
+MOST_DENSITIES = 2
+
 
 def run(*, model: str, as_json: bool, verbose: int) -> None:
     """Print what a model file holds."""
@@ -32,7 +35,6 @@ def rows_of(
     """The facts of a model in words."""
     from majorica.report.repeat import changed
 
-    densities = ", ".join(f"{name} ({count})" for name, count in Counter(facts["densities"]).most_common(6))
     rows = [
         ("samples", f"{facts['n_samples']:,}"),
         ("features", f"{facts['n_features']:,}"),
@@ -41,7 +43,7 @@ def rows_of(
         ("passes", f"{facts['passes']:.3g}"),
         ("seconds", "-" if facts["seconds"] is None else f"{facts['seconds']:.3g}"),
         ("ended", facts["stop_reason"]),
-        ("densities", densities),
+        ("densities", counted(facts["densities"])),
     ]
     if facts["feature_names"]:
         shown = ", ".join(facts["feature_names"][:8])
@@ -49,6 +51,18 @@ def rows_of(
     chosen = parameters if all_parameters else {name: parameters[name] for name in changed(ica)}
     rows += [(name, str(value)) for name, value in chosen.items()]
     return rows
+
+
+def counted(densities: list[str]) -> str:
+    """How many components have which density; fitted shapes, all different, by family."""
+    from majorica.report.components import family
+
+    names = Counter(densities)
+    by_family = len(names) > MOST_DENSITIES
+    if by_family:
+        names = Counter(map(family, densities))
+    listed = ", ".join(f"{name} ({count})" for name, count in names.most_common())
+    return f"{listed}; --json lists each component's" if by_family else listed
 
 
 def show_table(title: str, rows: list[tuple[str, str]]) -> None:
