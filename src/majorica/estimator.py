@@ -6,8 +6,8 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable
-from contextlib import closing, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, Self, cast
 
@@ -26,7 +26,7 @@ from majorica.inputs import all_or_nothing, block_of, check_names, source_of, so
 from majorica.lazy import inverse_transform_lazily, is_dask, loss_of_block, transform_lazily
 from majorica.memory import Plan, make_plan
 from majorica.mergedmodels import merge_models
-from majorica.parameters import check_room, resolve
+from majorica.parameters import callback_tuple, check_room, resolve
 from majorica.persistence import Checkpoint, load_model, save_model, warn_interrupted
 from majorica.persistence.onnx import transform_to_onnx
 from majorica.progress import showing_progress
@@ -227,6 +227,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
                 if solver == "online":
                     with closing(ThreadEngine(plan.n_jobs)) as threads:
                         session, fitted = fit_stream(source, options, threads, checkpoint=keeper)
+                    session.options = replace(session.options, callbacks=())  # live things, no part of a model
                     self._publish(fitted, session=session)
                 else:
                     source = cast("Source", source)
@@ -261,7 +262,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
             session: StreamFit | None = getattr(self, "_stream", None)
             if session is None:
                 session = self._new_session()
-            with single_threaded_blas(), closing(ThreadEngine(self.n_jobs)) as threads:
+            told = calling(session, callback_tuple(self.callbacks))
+            with told, single_threaded_blas(), closing(ThreadEngine(self.n_jobs)) as threads:
                 session.update(block, threads)
                 result = session.serve()
         self._stream = session
@@ -417,6 +419,16 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+
+@contextmanager
+def calling(session: StreamFit, callbacks: tuple[Callable[..., Any], ...]) -> Iterator[None]:
+    """Let a stream call back for a while; it keeps no callbacks, which may hold what cannot be pickled."""
+    session.options = replace(session.options, callbacks=callbacks)
+    try:
+        yield
+    finally:
+        session.options = replace(session.options, callbacks=())
 
 
 def canonical_order(mixing: F64) -> tuple[npt.NDArray[np.intp], F64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def merge_models(models: Sequence[Any]) -> Any:
     parts = [_part(model) for model in models]
     merged = merge_parts(parts)
     out = clone(first)
-    options = resolve(out, "online")
+    options = replace(resolve(out, "online"), callbacks=())  # partial_fit brings them along
     session = StreamFit.new(options)
     session.whitening = merged.whitening
     session.state = make_online(options).init(merged.W, merged.densities, merged.surrogate, merged.seen, session.rng)

@@ -46,6 +46,28 @@ def assert_same_model(a: ICA, b: ICA) -> None:
         np.testing.assert_array_equal(a.trace_[name], b.trace_[name], err_msg=name)
 
 
+def test_streams_keep_no_callbacks() -> None:
+    """Models pickle once the parameter is gone; until then each block calls what the parameter says."""
+    called: list[int] = []
+    ica = ICA(solver="online", random_state=0, callbacks=lambda step: called.append(1)).fit(mixture())
+    assert called
+    merged = ICA.merge([ica, ica])
+    for model in (ica, merged):
+        before = len(called)
+        model.partial_fit(mixture())
+        assert len(called) > before
+        assert_same_model(model.set_params(callbacks=None), pickle.loads(pickle.dumps(model)))
+        before = len(called)
+        model.partial_fit(mixture())
+        assert len(called) == before
+
+
+def test_models_fitted_with_progress_pickle() -> None:
+    ica = ICA(solver="online", random_state=0, verbose=1).fit(mixture())
+    assert_same_model(ica, pickle.loads(pickle.dumps(ica)))
+    ica.partial_fit(mixture())
+
+
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("way", ["file", "pickle"])
 def test_a_stored_model_is_the_model(solver: str, way: str, tmp_path: Path) -> None:
