@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from majorica.errors import ParameterError
 from majorica.fitting import Fitted, make_online
+from majorica.inputs import check_names
 from majorica.merging import Part, merge_parts
 from majorica.parameters import resolve
 from majorica.streaming import StreamFit
@@ -29,6 +30,7 @@ def merge_models(models: Sequence[Any]) -> Any:
             raise ParameterError(
                 f"models of {models[0].n_features_in_} and {model.n_features_in_} features cannot be merged"
             )
+        check_names(models[0], getattr(model, "feature_names_in_", None))
     first = models[0]
     parts = [_part(model) for model in models]
     merged = merge_parts(parts)

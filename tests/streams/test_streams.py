@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from majorica import ICA, amari_distance
@@ -307,6 +308,12 @@ def test_models_that_do_not_fit_together_are_refused() -> None:
         ICA.merge([a, ICA(n_components=2, random_state=0).fit(X)])
     with pytest.raises(ParameterError, match="at least one"):
         ICA.merge([])
+    named = [ICA(random_state=0).fit(pd.DataFrame(X, columns=list(names))) for names in ("abcd", "dcba", "abcx")]
+    with pytest.raises(DataError, match="order differs: feature 0 is 'd' and was 'a'"):
+        ICA.merge(named[:2])
+    with pytest.raises(DataError, match="'x' unknown, 'd' missing"):
+        ICA.merge(named[::2])
+    assert ICA.merge([named[0], a]).n_features_in_ == 4, "nothing to compare without names"
     turned = X @ np.linalg.qr(np.random.default_rng(0).normal(size=(4, 4)))[0]
     scale = np.array([10.0, 5.0, 1.0, 0.5])
     with pytest.raises(ParameterError, match="subspaces"):
