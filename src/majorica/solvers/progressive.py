@@ -103,7 +103,7 @@ class Progressive:
             state.W /= np.linalg.norm(W, axis=1, keepdims=True)  # to unit variance, the unit of the knots
             state.shapes = Shapes.gaussian(p)  # coarse until the end of a level: fine ones would fit the mixtures
             state.densities = state.shapes.densities()
-        if np.linalg.cond(W) > CROOKED:
+        if is_crooked(W):
             state.sweeps = MOST_SWEEPS
         self._evaluate_here(problem, state)
         if state.shapes is not None and not state.sweeps:
@@ -396,7 +396,7 @@ class Progressive:
     def _straighten(self, problem: Problem, state: ProgressiveState) -> None:
         """One of the sweeps from a start of nearly dependent rows, on the first level."""
         moved = self._rows(problem, state)
-        state.sweeps = state.sweeps - 1 if moved and np.linalg.cond(state.W) > CROOKED else 0
+        state.sweeps = state.sweeps - 1 if moved and is_crooked(state.W) else 0
         if not state.sweeps and state.shapes is not None:
             self._refit(problem, state)
 
@@ -413,6 +413,13 @@ class Progressive:
             return False
         self._accept(state, new)
         return True
+
+
+def is_crooked(W: F64) -> bool:
+    """Whether rows are nearly dependent; of rotations, the usual starts, that is seen without their singular values."""
+    products = W @ W.T
+    products.ravel()[:: len(W) + 1] -= 1.0
+    return bool(np.vdot(products, products) > 0.25 and np.linalg.cond(W) > CROOKED)
 
 
 def with_diagonal(matrix: F64, diagonal: F64) -> F64:
