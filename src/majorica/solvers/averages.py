@@ -6,7 +6,9 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
+from majorica.solvers.outliers import variances
 from majorica.statistics import F64
 
 #: Memories of the surrogate that the average over recent matrices remembers.
@@ -60,3 +62,9 @@ class Averages:
         for mean, length in zip(self.candidates, (longest, min(longest, RECENT * memory)), strict=False):
             mean += max(samples / seen, -math.expm1(-samples / length)) * (W - mean)
         self.candidates[2] = W
+
+    def resize(self, rows: npt.NDArray[np.bool_], W: F64, covariance: F64) -> None:
+        """Give these rows of all candidates the variances that those of `W` have."""
+        wanted = variances(W, covariance)
+        for mean in self.candidates:
+            mean[rows] *= np.sqrt(wanted / variances(mean, covariance))[rows, None]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from majorica.densities.table import Densities
 from majorica.engines.base import Engine, assisted
 from majorica.kernels import Backend, kernels_for
-from majorica.solvers import outliers
+from majorica.solvers import flat, outliers
 from majorica.solvers.averages import Averages
 from majorica.solvers.base import State
 from majorica.solvers.outliers import variances
@@ -27,6 +27,8 @@ from majorica.surrogate import Surrogate, stationary_surrogate
 REFIT_EVERY = 10
 #: Nats a shape must gain to change in a stream.
 LEAST_GAIN = 1e-3
+#: Mean absolute value of a source from which on its shape learns nothing from it: shapes are made for about 1.
+FAR_OFF = 10.0
 #: Shortest mini-batch of a memory that grows; it doubles while two of it fit into the memory.
 SHORTEST = 250
 #: Samples that count as seen, at least: a model of fewer must not leave the memory too short for its moments.
@@ -56,6 +58,12 @@ class OnlineState(State):
     averages: Averages | None = None  #: None if W itself is the answer
     reach: float = 0.0  #: standard deviations that samples of late lay out, but for those drawn in; 0 if not known
     excess: float = 1.0  #: the most that a sample was divided by to draw it in
+    judged: int = 0  #: samples behind the next three, too few yet to tell whether they are flat
+    units: F64 = field(default_factory=lambda: np.empty((0, 0)))  #: rows of unit variance that they are seen by, (p, k)
+    centre: F64 = field(default_factory=lambda: np.empty(0))  #: their mean, (p,)
+    scatter: F64 = field(default_factory=lambda: np.empty((0, 0)))  #: and scatter about it, (p, p)
+    flat: F64 = field(default_factory=lambda: np.empty((0, 0)))  #: directions the samples are flat in of late, (r, k)
+    skipped: int = 0  #: samples that were not learnt from, being flat
 
     @property
     def answer(self) -> F64:
@@ -185,6 +193,11 @@ class Online:
 
     def _update_batch(self, state: OnlineState, Z: Array, backend: Backend, engine: Engine | None) -> None:
         assert state.surrogate is not None
+        if self._is_flat(state, Z):
+            state.skipped += len(Z)
+            state.seen += len(Z)
+            state.n_samples, state.passes = len(Z), state.seen
+            return
         surrogate, kernels = state.surrogate, kernels_for(state.densities, backend)
         b, p = len(Z), len(state.W)
         unit, slow = self.unit(p), self._slow_rate(state.seen, b)
@@ -209,6 +222,24 @@ class Online:
         if state.averages is not None:
             longest = math.inf if self.half_life is None else self.half_life / math.log(2)
             state.averages.add(state.W, b, state.seen, self.memory(p, state.seen), longest)
+
+    def _is_flat(self, state: OnlineState, Z: Array) -> bool:
+        """Whether samples, with those before them if they are too few, have no variance along some direction."""
+        assert state.surrogate is not None
+        known, p = state.surrogate.covariance, len(state.W)
+        if not state.judged:
+            state.units = state.W / np.sqrt(variances(state.W, known))[:, None]
+        found = flat.spread(Z @ state.units.T)
+        if state.judged:
+            found = flat.join(state.judged, state.centre, state.scatter, *found) if found[0] else (0, *found[1:])
+        state.judged, state.centre, state.scatter = found
+        if state.judged < flat.enough(p):
+            return len(state.flat) > 0
+        digits = float(np.finfo(Z.dtype).eps) * float(np.abs(state.centre).max())
+        least = state.units @ (flat.LEAST * known + flat.LEAST_EVER * np.eye(p)) @ state.units.T + digits**2 * np.eye(p)
+        state.flat = flat.directions(state.scatter / state.judged, least) @ state.units
+        state.judged = 0
+        return len(state.flat) > 0
 
     def _look_at(self, state: OnlineState, Z: Array, kernels: ModuleType) -> Glance:
         """What samples show before they are learnt from: their loss, how far out they are; those far out drawn in."""
@@ -244,6 +275,9 @@ class Online:
         if shapes is None or surrogate is None:
             return
         means = basis_means(glance)
+        far = self._far_off(state, shapes, glance)
+        if far.any() and len(state.means):  # in other units
+            means = np.where(far[:, None], state.means, means)
         state.gathered += glance.n
         rate = max(rate, glance.n / state.gathered)  # plain means at first: one short mini-batch is too few
         state.means = means if not len(state.means) else state.means + rate * (means - state.means)
@@ -254,11 +288,26 @@ class Online:
         state.unfitted = 0
         changed = shapes.refit_means(state.means, remembered, max(LEAST_GAIN, 2.0 / remembered)) > 0
         if changed.any():
-            state.densities = shapes.densities()
-            fresh = stationary_surrogate(state.W, surrogate.covariance, state.densities)
-            surrogate.moments[changed] = fresh.moments[changed]
-            surrogate.tilts[changed] = fresh.tilts[changed]
-            surrogate.offsets[changed] = fresh.offsets[changed]
+            _start_again(state, shapes, changed)
+
+    def _far_off(self, state: OnlineState, shapes: Shapes, glance: Glance) -> npt.NDArray[np.bool_]:
+        """Which sources are many times as large as shapes are made for; rows that would be slow are brought back.
+
+        A source that has become louder at once is drawn back by its own row,
+        but by ever the same small steps if its density is not super-Gaussian:
+        the majorizer of such a one is as steep far out as it is at its steepest.
+        """
+        assert state.surrogate is not None
+        sizes = np.abs(glance.sources).sum(axis=1, dtype=np.float64) / glance.n
+        far: npt.NDArray[np.bool_] = sizes > FAR_OFF
+        slow = far & (state.densities.flat_weights > 0)
+        if slow.any():
+            state.W[slow] /= sizes[slow, None]
+            state.inverse[:, slow] *= sizes[slow]
+            if state.averages is not None:
+                state.averages.resize(slow, state.W, state.surrogate.covariance)
+            _start_again(state, shapes, slow)
+        return far
 
     def _learn_all(self, state: OnlineState, glance: Glance, kernels: ModuleType, engine: Engine | None) -> None:
         """Every statistic learns from every sample; p^3 operations a sample, shared by threads if they are many."""
@@ -301,6 +350,17 @@ class Online:
         scales = rates / np.maximum(counts, 1)
         rest = (surrogate.moments, surrogate.tilts, surrogate.offsets)
         kernels.add_moments(Z, Y, chosen, densities, scales, *rest)
+
+
+def _start_again(state: OnlineState, shapes: Shapes, changed: npt.NDArray[np.bool_]) -> None:
+    """Take over `shapes`; moments of those `changed` start again from those that make their rows optimal."""
+    surrogate = state.surrogate
+    assert surrogate is not None
+    state.densities = shapes.densities()
+    fresh = stationary_surrogate(state.W, surrogate.covariance, state.densities)
+    surrogate.moments[changed] = fresh.moments[changed]
+    surrogate.tilts[changed] = fresh.tilts[changed]
+    surrogate.offsets[changed] = fresh.offsets[changed]
 
 
 def _share(engine: Engine, p: int, work: Callable[[npt.NDArray[np.int64]], None]) -> None:

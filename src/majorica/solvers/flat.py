@@ -1,0 +1,61 @@
+"""Flat stretches of a stream: a sensor that came off, railed or became the copy of another teaches nothing.
+
+Samples without variance along some direction lie in a hyperplane. As many
+sources as before cannot be told apart in there, and their likelihood has no
+bound: rows would be scaled up along that direction for as long as it lasts.
+So such samples are not learnt from. Variances are measured about the samples'
+own mean, in units of those that are known.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import LinAlgError, eigh
+
+from majorica.sources.base import Array
+from majorica.statistics import F64
+
+#: Least variance along every direction of samples to learn from, in units of the one that is known.
+LEAST = 1e-8
+#: The same in units of the stream's first samples: rows may grow this far, whatever comes.
+LEAST_EVER = 1e-20
+#: Samples a component to judge by, at least.
+SAMPLES = 2
+#: Standard deviations from which on samples are left out; if they are most, there is no telling.
+FAR = 1e4
+
+
+def enough(p: int) -> int:
+    """Samples of `p` components whose variances can be judged."""
+    return SAMPLES * p + 2
+
+
+def spread(Y: Array) -> tuple[int, F64, F64]:
+    """Number, mean and scatter about it of samples ``(b, p)``, but for those far out; none if most are."""
+    mean = Y.mean(axis=0, dtype=np.float64)
+    D = Y - mean
+    scatter = D.T @ D
+    if np.trace(scatter) < FAR * FAR:
+        return len(Y), mean, scatter
+    middle = np.median(Y, axis=0)
+    near = Y[np.einsum("ij,ij->i", Y - middle, Y - middle) < FAR * FAR]
+    if 2 * len(near) < len(Y):
+        return 0, mean, scatter
+    D = near - near.mean(axis=0)
+    return len(near), near.mean(axis=0), D.T @ D
+
+
+def join(n: int, mean: F64, scatter: F64, m: int, other: F64, more: F64) -> tuple[int, F64, F64]:
+    """Number, mean and scatter of `n` and `m` samples together."""
+    apart = other - mean
+    return n + m, mean + m / (n + m) * apart, scatter + more + n * m / (n + m) * np.outer(apart, apart)
+
+
+def directions(covariance: F64, least: F64) -> F64:
+    """Directions ``(r, p)`` whose variance is not above that of `least`; usually none."""
+    try:
+        np.linalg.cholesky(covariance - least)
+    except LinAlgError:
+        ratios, vectors = eigh(covariance, least)
+        return np.ascontiguousarray(vectors[:, ratios <= max(1.0, ratios[0])].T)
+    return np.empty((0, len(least)))
