@@ -71,6 +71,10 @@ class OutlierWarning(MajoricaWarning):
     """Samples lie so far out that they are hardly the sources' own."""
 
 
+class FlatWarning(MajoricaWarning):
+    """A stream has no variance along some direction any more, and is not learnt from until it has."""
+
+
 def optional_import(module: str, *, extra: str, purpose: str) -> ModuleType:
     """Import an optional dependency, or say which extra installs it."""
     try:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from majorica.engines import Engine, ThreadEngine
-from majorica.errors import DataError, OutlierWarning
+from majorica.errors import DataError, FlatWarning, OutlierWarning
 from majorica.fitting import START_SAMPLES as START_SAMPLES
 from majorica.fitting import Fitted, Options, fit_source, make_online, start_samples
 from majorica.merging import match_components
@@ -20,7 +21,7 @@ from majorica.solvers import Step, StopReason, Trace
 from majorica.solvers.online import OnlineState
 from majorica.solvers.outliers import distances, draw_in_all
 from majorica.sources.array import ArraySource
-from majorica.statistics import F64
+from majorica.statistics import F64, source_variances
 from majorica.surrogate import Surrogate, stationary_surrogate
 from majorica.whitening import Whitening
 
@@ -33,6 +34,8 @@ TRACE_RECORDS = 4096
 SHORT_REACH = 1000.0
 #: How many times as far out as any may be a sample is rather a fault than a source's own value, and worth a warning.
 GLITCH = 100.0
+#: Share in the flat directions from which on a feature is named, and features named at most.
+NAMED, MOST_NAMED = 0.2, 8
 
 
 @dataclass
@@ -96,10 +99,18 @@ class StreamFit:
     drift: Drift = field(default_factory=Drift)
     excess: float = 1.0  #: the most that a sample of the provisional model was divided by to draw it in
     warned: bool = False  #: of samples far out
+    flat: list[int] | None = None  #: features that went flat first, as far as they can be told; None if none has
+    flat_at: int = 0  #: samples seen then
+    warned_flat: bool = False
     #: Order and signs in which results show the state's rows. The state keeps its own, so that what it learns does
     #: not depend on which provisional models there were.
     order: npt.NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
     signs: F64 = field(default_factory=lambda: np.empty(0))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without callbacks that live in this process only, lambdas say: a model must not be lost for these."""
+        callbacks = tuple(callback for callback in self.options.callbacks if _is_picklable(callback))
+        return {**vars(self), "options": replace(self.options, callbacks=callbacks)}
 
     @classmethod
     def new(cls, options: Options, total: int | None = None) -> Self:
@@ -148,7 +159,8 @@ class StreamFit:
                 self.state.settle()
 
     def warn_far(self) -> None:
-        """Say once that samples lie farther out than sources' own values do."""
+        """Say once that samples lie farther out than sources' own values do, and once that they have gone flat."""
+        self._warn_flat()
         excess = self.excess if self.state is None else self.state.excess
         if excess < GLITCH or self.warned:
             return
@@ -158,6 +170,19 @@ class StreamFit:
             "such samples are drawn in before they are learnt from, drop them if they are a sensor's faults",
             OutlierWarning,
             stacklevel=3,
+        )
+
+    def _warn_flat(self) -> None:
+        if self.flat is None or self.warned_flat:
+            return
+        self.warned_flat = True
+        shown = ", ".join(map(str, self.flat[:MOST_NAMED])) + (", ..." if len(self.flat) > MOST_NAMED else "")
+        where = "a combination of features" if not self.flat else f"feature{'s' * (len(self.flat) > 1)} {shown}"
+        warnings.warn(
+            f"the stream went flat before sample {self.flat_at:,}: no variance along {where} (a sensor that came off, "
+            "or the copy of another?); the model stays as it is until there is some again",
+            FlatWarning,
+            stacklevel=4,
         )
 
     def _check(self, X: Array) -> None:
@@ -219,6 +244,8 @@ class StreamFit:
         if X.dtype == np.float32 and np.abs(Z).max(initial=0.0) <= SHORT_REACH:
             Z = Z.astype(np.float32)
         make_online(self.options).update(self.state, Z, engine=engine, whole=False)
+        if self.flat is None and len(self.state.flat):
+            self.flat, self.flat_at = flat_features(self.state.flat, self.whitening), self.seen
         self._record(len(X))
 
     def _record(self, samples: int) -> None:
@@ -252,7 +279,7 @@ class StreamFit:
             whitening=centred,
             W=state.answer.copy(),
             densities=state.densities,
-            covariance=state.covariance.copy(),
+            covariance=_with_digits(state.covariance, state.answer),
             loss=state.loss,
             passes=1.0 if self.total is None else state.seen / self.total,
             n_samples=state.seen,
@@ -287,6 +314,29 @@ def _squares_are_finite(X: Array, whitening: Whitening | None) -> bool:
             return True
         Z = (X - whitening.mean) @ whitening.matrix.T  # features of very different units
         return bool(np.isfinite(np.einsum("ij,ij->", Z, Z)))
+
+
+def _with_digits(covariance: F64, W: F64) -> F64:
+    """A copy of `covariance`, with a floor where rounding leaves nothing of the variance of a source ``W z``."""
+    floor = 8 * len(W) * float(np.finfo(np.float64).eps) * np.trace(covariance)
+    lost = np.any(source_variances(W, covariance) < floor * np.einsum("ij,ij->i", W, W))
+    return covariance + floor * np.eye(len(W)) if lost else covariance.copy()
+
+
+def flat_features(directions: F64, whitening: Whitening) -> list[int]:
+    """Features that whitened samples flat in these `directions` ``(r, k)`` are flat in, as far as they can be told."""
+    deviations = np.sqrt(np.einsum("ij,ij->i", whitening.inverse, whitening.inverse))
+    weights = (directions @ whitening.matrix) * deviations
+    shares = np.sum(np.linalg.qr((weights / np.linalg.norm(weights, axis=1, keepdims=True)).T)[0] ** 2, axis=1)
+    return [int(i) for i in np.flatnonzero(shares >= NAMED)]
+
+
+def _is_picklable(callback: Any) -> bool:
+    try:
+        pickle.dumps(callback)
+    except Exception:  # whatever its own code raises
+        return False
+    return True
 
 
 def _shown(fitted: Fitted, order: npt.NDArray[np.intp], signs: F64) -> Fitted:

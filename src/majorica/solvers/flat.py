@@ -10,14 +10,15 @@ own mean, in units of those that are known.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import LinAlgError, eigh
+from scipy.linalg import eigh
 
 from majorica.sources.base import Array
 from majorica.statistics import F64
 
-#: Least variance along every direction of samples to learn from, in units of the one that is known.
+#: Least variance along every direction of samples to learn from, in units of the one that is known or of the first
+#: samples', whichever is less: what was loud for a while may become as it was.
 LEAST = 1e-8
-#: The same in units of the stream's first samples: rows may grow this far, whatever comes.
+#: The same in units of the first samples: rows may grow this far, whatever comes.
 LEAST_EVER = 1e-20
 #: Samples a component to judge by, at least.
 SAMPLES = 2
@@ -51,11 +52,29 @@ def join(n: int, mean: F64, scatter: F64, m: int, other: F64, more: F64) -> tupl
     return n + m, mean + m / (n + m) * apart, scatter + more + n * m / (n + m) * np.outer(apart, apart)
 
 
-def directions(covariance: F64, least: F64) -> F64:
-    """Directions ``(r, p)`` whose variance is not above that of `least`; usually none."""
+def directions(covariance: F64, units: F64, digits: float) -> F64:
+    """Directions ``(r, p)`` in which samples of this covariance are flat, seen by rows `units` of unit variance.
+
+    Usually none. `digits` is what rounding leaves of sources that do not change.
+    """
+    p = len(covariance)
+    first = units @ units.T  # the first samples were white
+    rounding = LEAST_EVER * first + digits * digits * np.eye(p)
+    if _is_above(covariance, LEAST * np.eye(p) + rounding):
+        return np.empty((0, p))
+    sizes, axes = eigh(first)
+    sizes = np.maximum(sizes, LEAST_EVER)
+    least = LEAST * (axes * (sizes / (1 + sizes))) @ axes.T + rounding
+    if _is_above(covariance, least):
+        return np.empty((0, p))
+    ratios, vectors = eigh(covariance, least)
+    return np.ascontiguousarray(vectors[:, ratios <= max(1.0, ratios[0])].T)
+
+
+def _is_above(covariance: F64, least: F64) -> bool:
+    """Whether the variance along every direction is above that of `least`."""
     try:
         np.linalg.cholesky(covariance - least)
-    except LinAlgError:
-        ratios, vectors = eigh(covariance, least)
-        return np.ascontiguousarray(vectors[:, ratios <= max(1.0, ratios[0])].T)
-    return np.empty((0, len(least)))
+    except np.linalg.LinAlgError:
+        return False
+    return True

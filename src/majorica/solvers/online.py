@@ -11,9 +11,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from majorica.densities.piecewise import Piecewise
 from majorica.densities.table import Densities
 from majorica.engines.base import Engine, assisted
 from majorica.kernels import Backend, kernels_for
+from majorica.kernels.shapes import TIED, basis
 from majorica.solvers import flat, outliers
 from majorica.solvers.averages import Averages
 from majorica.solvers.base import State
@@ -27,8 +29,10 @@ from majorica.surrogate import Surrogate, stationary_surrogate
 REFIT_EVERY = 10
 #: Nats a shape must gain to change in a stream.
 LEAST_GAIN = 1e-3
-#: Mean absolute value of a source from which on its shape learns nothing from it: shapes are made for about 1.
-FAR_OFF = 10.0
+#: Median absolute value from which on a source is too large for the shape it has, which is made for one of about 1/2.
+FAR_OFF = 2.0
+#: The shape that such a source starts again with, until means tell: super-Gaussian, whose rows move fastest.
+FIRST = Piecewise(tuple(np.array([1.8, 0.1]) @ TIED))
 #: Shortest mini-batch of a memory that grows; it doubles while two of it fit into the memory.
 SHORTEST = 250
 #: Samples that count as seen, at least: a model of fewer must not leave the memory too short for its moments.
@@ -63,7 +67,7 @@ class OnlineState(State):
     centre: F64 = field(default_factory=lambda: np.empty(0))  #: their mean, (p,)
     scatter: F64 = field(default_factory=lambda: np.empty((0, 0)))  #: and scatter about it, (p, p)
     flat: F64 = field(default_factory=lambda: np.empty((0, 0)))  #: directions the samples are flat in of late, (r, k)
-    skipped: int = 0  #: samples that were not learnt from, being flat
+    unlearnt: int = 0  #: samples that were not learnt from, being flat
 
     @property
     def answer(self) -> F64:
@@ -194,7 +198,7 @@ class Online:
     def _update_batch(self, state: OnlineState, Z: Array, backend: Backend, engine: Engine | None) -> None:
         assert state.surrogate is not None
         if self._is_flat(state, Z):
-            state.skipped += len(Z)
+            state.unlearnt += len(Z)
             state.seen += len(Z)
             state.n_samples, state.passes = len(Z), state.seen
             return
@@ -213,15 +217,27 @@ class Online:
         else:
             self._learn_some(state, glance, self.q, kernels)
         self._adapt(state, glance, slow)
-        before = state.inverse.copy()
-        surrogate.minimise(state.W, state.inverse, state.densities, iterations=self.iterations, backend=backend)
-        _keep_signs(state, before)
+        self._move(state, backend)
         state.seen += b
         state.n_samples = b
         state.passes = state.seen
         if state.averages is not None:
             longest = math.inf if self.half_life is None else self.half_life / math.log(2)
             state.averages.add(state.W, b, state.seen, self.memory(p, state.seen), longest)
+
+    def _move(self, state: OnlineState, backend: Backend) -> None:
+        """The M-step; W stays where it is if numbers of very different size leave none."""
+        assert state.surrogate is not None
+        W, inverse = state.W.copy(), state.inverse.copy()
+        try:
+            state.surrogate.minimise(
+                state.W, state.inverse, state.densities, iterations=self.iterations, backend=backend
+            )
+        except np.linalg.LinAlgError:
+            state.W[:], state.inverse[:] = W, inverse
+        if not np.isfinite(state.W).all():
+            state.W[:], state.inverse[:] = W, inverse
+        _keep_signs(state, inverse)
 
     def _is_flat(self, state: OnlineState, Z: Array) -> bool:
         """Whether samples, with those before them if they are too few, have no variance along some direction."""
@@ -236,8 +252,7 @@ class Online:
         if state.judged < flat.enough(p):
             return len(state.flat) > 0
         digits = float(np.finfo(Z.dtype).eps) * float(np.abs(state.centre).max())
-        least = state.units @ (flat.LEAST * known + flat.LEAST_EVER * np.eye(p)) @ state.units.T + digits**2 * np.eye(p)
-        state.flat = flat.directions(state.scatter / state.judged, least) @ state.units
+        state.flat = flat.directions(state.scatter / state.judged, state.units, digits) @ state.units
         state.judged = 0
         return len(state.flat) > 0
 
@@ -274,10 +289,9 @@ class Online:
         shapes, surrogate = state.shapes, state.surrogate
         if shapes is None or surrogate is None:
             return
+        if self._bring_back(state, shapes, glance):
+            return
         means = basis_means(glance)
-        far = self._far_off(state, shapes, glance)
-        if far.any() and len(state.means):  # in other units
-            means = np.where(far[:, None], state.means, means)
         state.gathered += glance.n
         rate = max(rate, glance.n / state.gathered)  # plain means at first: one short mini-batch is too few
         state.means = means if not len(state.means) else state.means + rate * (means - state.means)
@@ -290,24 +304,39 @@ class Online:
         if changed.any():
             _start_again(state, shapes, changed)
 
-    def _far_off(self, state: OnlineState, shapes: Shapes, glance: Glance) -> npt.NDArray[np.bool_]:
-        """Which sources are many times as large as shapes are made for; rows that would be slow are brought back.
+    def _bring_back(self, state: OnlineState, shapes: Shapes, glance: Glance) -> bool:
+        """Bring rows back at once that have many times the size their shapes are made for; whether there were any.
 
-        A source that has become louder at once is drawn back by its own row,
-        but by ever the same small steps if its density is not super-Gaussian:
-        the majorizer of such a one is as steep far out as it is at its steepest.
+        So it is when a source has become louder. Its row shrinks by itself, but
+        by ever the same small steps if its density is not super-Gaussian, whose majorizer
+        is as steep far out as at its steepest; and the shape would follow the row.
+        Shapes with light tails stay: they are rarely found again. Others start again with `FIRST`.
         """
         assert state.surrogate is not None
-        sizes = np.abs(glance.sources).sum(axis=1, dtype=np.float64) / glance.n
-        far: npt.NDArray[np.bool_] = sizes > FAR_OFF
-        slow = far & (state.densities.flat_weights > 0)
-        if slow.any():
-            state.W[slow] /= sizes[slow, None]
-            state.inverse[:, slow] *= sizes[slow]
-            if state.averages is not None:
-                state.averages.resize(slow, state.W, state.surrogate.covariance)
-            _start_again(state, shapes, slow)
-        return far
+        far: npt.NDArray[np.bool_] = state.densities.flat_weights > 0
+        if far.any():
+            sources = np.abs(glance.sources)
+            far &= sources.mean(axis=1) > FAR_OFF / 2  # cheaper, and rarely true
+        if far.any():
+            sizes = np.median(sources, axis=1)
+            far &= sizes > FAR_OFF
+        if not far.any():
+            return False
+        state.W[far] /= sizes[far, None]
+        state.inverse[:, far] *= sizes[far]
+        if state.averages is not None:
+            state.averages.resize(far, state.W, state.surrogate.covariance)
+        heavy = far & (shapes.slopes[:, 4] < 1)
+        if heavy.any():
+            shapes.slopes[heavy], shapes.log_normalisers[heavy] = FIRST.slopes, FIRST.log_normaliser
+            shapes.fine[heavy] = False
+            state.means, before = basis_means(glance), state.means
+            if len(before):
+                state.means[far] = before[far]
+            state.means[heavy] = basis(sources[heavy] / sizes[heavy, None]).mean(axis=2).T
+            state.gathered, state.unfitted = glance.n, 0
+        _start_again(state, shapes, far)
+        return True
 
     def _learn_all(self, state: OnlineState, glance: Glance, kernels: ModuleType, engine: Engine | None) -> None:
         """Every statistic learns from every sample; p^3 operations a sample, shared by threads if they are many."""
