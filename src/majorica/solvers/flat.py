@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.linalg import eigh
+from scipy.linalg.lapack import dpotrf
 
 from majorica.sources.base import Array
 from majorica.statistics import F64
@@ -20,6 +21,9 @@ from majorica.statistics import F64
 LEAST = 1e-8
 #: The same in units of the first samples: rows may grow this far, whatever comes.
 LEAST_EVER = 1e-20
+#: What is above this share of the known variance along every direction needs no closer look, if no variance is above
+#: the other number: then even products of float32 tell.
+PLAIN, MOST = 1e-4, 100.0
 #: Samples a component to judge by, at least.
 SAMPLES = 2
 #: Standard deviations from which on samples are left out; if they are most, there is no telling.
@@ -29,6 +33,15 @@ FAR = 1e4
 def enough(p: int) -> int:
     """Samples of `p` components whose variances can be judged."""
     return SAMPLES * p + 2
+
+
+def is_alive(scatter: F64, mean: F64, known: F64) -> bool:
+    """Whether samples are plainly not flat: their mean squares, products alike, and mean are about the mean so far."""
+    if scatter.diagonal().max() > MOST:
+        return False
+    covariance = scatter - PLAIN * known
+    covariance -= mean[:, None] * mean
+    return _is_positive(covariance)
 
 
 def spread(Y: Array) -> tuple[int, F64, F64]:
@@ -60,21 +73,17 @@ def directions(covariance: F64, units: F64, digits: float) -> F64:
     p = len(covariance)
     first = units @ units.T  # the first samples were white
     rounding = LEAST_EVER * first + digits * digits * np.eye(p)
-    if _is_above(covariance, LEAST * np.eye(p) + rounding):
+    if _is_positive(covariance - LEAST * np.eye(p) - rounding):
         return np.empty((0, p))
     sizes, axes = eigh(first)
     sizes = np.maximum(sizes, LEAST_EVER)
     least = LEAST * (axes * (sizes / (1 + sizes))) @ axes.T + rounding
-    if _is_above(covariance, least):
+    if _is_positive(covariance - least):
         return np.empty((0, p))
     ratios, vectors = eigh(covariance, least)
     return np.ascontiguousarray(vectors[:, ratios <= max(1.0, ratios[0])].T)
 
 
-def _is_above(covariance: F64, least: F64) -> bool:
-    """Whether the variance along every direction is above that of `least`."""
-    try:
-        np.linalg.cholesky(covariance - least)
-    except np.linalg.LinAlgError:
-        return False
-    return True
+def _is_positive(matrix: F64) -> bool:
+    """Whether a symmetric matrix, which is written over, has positive eigenvalues only."""
+    return bool(dpotrf(matrix.T, clean=False, overwrite_a=True)[1] == 0)

@@ -197,17 +197,17 @@ class Online:
 
     def _update_batch(self, state: OnlineState, Z: Array, backend: Backend, engine: Engine | None) -> None:
         assert state.surrogate is not None
-        if self._is_flat(state, Z):
-            state.unlearnt += len(Z)
-            state.seen += len(Z)
-            state.n_samples, state.passes = len(Z), state.seen
-            return
         surrogate, kernels = state.surrogate, kernels_for(state.densities, backend)
         b, p = len(Z), len(state.W)
+        looked = self._look_at(state, Z, kernels)
+        if looked is None:
+            state.unlearnt += b
+            state.seen += b
+            state.n_samples, state.passes = b, state.seen
+            return
+        glance, scatter = looked
         unit, slow = self.unit(p), self._slow_rate(state.seen, b)
-        glance = self._look_at(state, Z, kernels)
         state.shift += slow / b * glance.total
-        scatter = np.asarray(glance.samples.T @ glance.samples, np.float64) / b
         state.covariance += slow * (scatter - state.covariance)
         count = self.count(p, state.seen) if self.averaged else state.seen / unit
         rate = float(self.rate(count, b, unit=unit))
@@ -256,8 +256,11 @@ class Online:
         state.judged = 0
         return len(state.flat) > 0
 
-    def _look_at(self, state: OnlineState, Z: Array, kernels: ModuleType) -> Glance:
-        """What samples show before they are learnt from: their loss, how far out they are; those far out drawn in."""
+    def _look_at(self, state: OnlineState, Z: Array, kernels: ModuleType) -> tuple[Glance, F64] | None:
+        """What samples show before they are learnt from, and their scatter about the mean so far; None if flat.
+
+        That is their loss, how far out they are; those far out drawn in.
+        """
         assert state.surrogate is not None
         averages, densities = state.averages, state.densities
         b, p = len(Z), len(state.W)
@@ -268,8 +271,13 @@ class Online:
         allowed = outliers.REACH * reach if self.averaged else math.inf
         precisions = 1 / variances(state.W, state.surrogate.covariance)
         glance: Glance = kernels.look_at(Z, state.shift, candidates, answer, precisions, allowed, densities)
+        scatter = np.asarray(glance.samples.T @ glance.samples, np.float64) / b
+        farthest, within = glance.reached.tolist()
+        plain = farthest <= allowed and b >= flat.enough(p) and not state.judged and not len(state.flat)
+        known = state.surrogate.covariance
+        if not (plain and flat.is_alive(scatter, glance.total / b, known)) and self._is_flat(state, Z):
+            return None
         if self.averaged:
-            farthest, within = glance.reached.tolist()
             state.excess = max(state.excess, farthest / allowed)
             state.reach = max(math.exp(-b / (outliers.RECENT * memory)) * reach, within)
         log_dets = np.linalg.slogdet(candidates)[1]
@@ -277,7 +285,7 @@ class Online:
         if averages is not None:
             averages.compare(losses, b, memory)
         state.loss = float(losses[answer])
-        return glance
+        return glance, scatter
 
     def _adapt(self, state: OnlineState, glance: Glance, rate: float) -> None:
         """Follow the sources' distributions: running means of the shapes' basis, refitted now and then.
