@@ -175,7 +175,7 @@ def test_callbacks_of_this_process_do_not_keep_a_model_from_being_pickled() -> N
 @given(
     seed=st.integers(0, 2**32 - 1),
     p=st.integers(2, 8),
-    ratio=st.floats(-12, 4),
+    ratio=st.floats(-12, 1),
     offset=st.sampled_from([0.0, 1e3, 1e9]),
     far=st.sampled_from([1.0, 1e12]),
 )
@@ -219,3 +219,11 @@ def test_features_of_a_combination_are_not_named() -> None:
     whitening = Whitening.identity(8)
     assert flat_features(np.eye(8)[[3, 5]], whitening) == [3, 5]
     assert flat_features(np.ones((1, 8)), whitening) == []
+
+
+@pytest.mark.parametrize(("begin", "block"), [(37, 500), (170, 500), (33, 8)])
+def test_a_rail_within_a_mini_batch_is_soon_forgotten(begin: int, block: int) -> None:
+    X, A = stream(lambda X: railed(X[begin:]))
+    ica = ICA(random_state=0, half_life=3_000)
+    assert len(learn(ica, X, block)) == 1
+    assert amari_distance(unit_rows(ica.components_, X[-AFTER:]), A) < 0.03

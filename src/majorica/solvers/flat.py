@@ -26,8 +26,9 @@ LEAST_EVER = 1e-20
 PLAIN, MOST = 1e-4, 100.0
 #: Samples a component to judge by, at least.
 SAMPLES = 2
-#: Standard deviations from which on samples are left out; if they are most, there is no telling.
-FAR = 1e4
+#: Standard deviations from which on samples are left out, those before a jump to the rail say; if they are most, there
+#: is no telling.
+FAR = 50.0
 
 
 def enough(p: int) -> int:
@@ -60,8 +61,10 @@ def spread(Y: Array) -> tuple[int, F64, F64]:
 
 
 def join(n: int, mean: F64, scatter: F64, m: int, other: F64, more: F64) -> tuple[int, F64, F64]:
-    """Number, mean and scatter of `n` and `m` samples together."""
+    """Number, mean and scatter of `n` and `m` samples together; of the latter alone if they are far from the former."""
     apart = other - mean
+    if apart @ apart > FAR * FAR:
+        return m, other, more
     return n + m, mean + m / (n + m) * apart, scatter + more + n * m / (n + m) * np.outer(apart, apart)
 
 

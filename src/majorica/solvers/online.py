@@ -239,8 +239,11 @@ class Online:
             state.W[:], state.inverse[:] = W, inverse
         _keep_signs(state, inverse)
 
-    def _is_flat(self, state: OnlineState, Z: Array) -> bool:
-        """Whether samples, with those before them if they are too few, have no variance along some direction."""
+    def _is_flat(self, state: OnlineState, Z: Array, far: bool) -> bool:
+        """Whether samples, with those before them if they are too few, have no variance along some direction.
+
+        As long as they are too few they count as those before did, or as flat if all are `far` out.
+        """
         assert state.surrogate is not None
         known, p = state.surrogate.covariance, len(state.W)
         if not state.judged:
@@ -250,7 +253,7 @@ class Online:
             found = flat.join(state.judged, state.centre, state.scatter, *found) if found[0] else (0, *found[1:])
         state.judged, state.centre, state.scatter = found
         if state.judged < flat.enough(p):
-            return len(state.flat) > 0
+            return len(state.flat) > 0 or (far and state.judged > 0)
         digits = float(np.finfo(Z.dtype).eps) * float(np.abs(state.centre).max())
         state.flat = flat.directions(state.scatter / state.judged, state.units, digits) @ state.units
         state.judged = 0
@@ -275,7 +278,7 @@ class Online:
         farthest, within = glance.reached.tolist()
         plain = farthest <= allowed and b >= flat.enough(p) and not state.judged and not len(state.flat)
         known = state.surrogate.covariance
-        if not (plain and flat.is_alive(scatter, glance.total / b, known)) and self._is_flat(state, Z):
+        if not (plain and flat.is_alive(scatter, glance.total / b, known)) and self._is_flat(state, Z, within == 0):
             return None
         if self.averaged:
             state.excess = max(state.excess, farthest / allowed)
