@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
 import time
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ from majorica.fitting import Fitted, Options, fit_source, make_online, start_sam
 from majorica.merging import match_components
 from majorica.problem import Problem
 from majorica.solvers import Step, StopReason, Trace
+from majorica.solvers.base import ask
 from majorica.solvers.online import OnlineState
 from majorica.solvers.outliers import distances, draw_in_all
 from majorica.sources.array import ArraySource
@@ -106,11 +106,6 @@ class StreamFit:
     #: not depend on which provisional models there were.
     order: npt.NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
     signs: F64 = field(default_factory=lambda: np.empty(0))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without callbacks that live in this process only, lambdas say: a model must not be lost for these."""
-        callbacks = tuple(callback for callback in self.options.callbacks if _is_picklable(callback))
-        return {**vars(self), "options": replace(self.options, callbacks=callbacks)}
 
     @classmethod
     def new(cls, options: Options, total: int | None = None) -> Self:
@@ -258,8 +253,7 @@ class StreamFit:
         if self.options.callbacks:
             state.settle()
             step = Step(*record, unmixing=state.answer.copy(), densities=state.densities, state=state)
-            answers = [callback(step) for callback in self.options.callbacks]
-            self.stopped |= any(answer is True for answer in answers)
+            self.stopped |= ask(self.options.callbacks, step)
 
     def serve(self) -> Fitted | None:
         """The model so far, or the last one there was; None while the samples allow none."""
@@ -329,14 +323,6 @@ def flat_features(directions: F64, whitening: Whitening) -> list[int]:
     weights = (directions @ whitening.matrix) * deviations
     shares = np.sum(np.linalg.qr((weights / np.linalg.norm(weights, axis=1, keepdims=True)).T)[0] ** 2, axis=1)
     return [int(i) for i in np.flatnonzero(shares >= NAMED)]
-
-
-def _is_picklable(callback: Any) -> bool:
-    try:
-        pickle.dumps(callback)
-    except Exception:  # whatever its own code raises
-        return False
-    return True
 
 
 def _shown(fitted: Fitted, order: npt.NDArray[np.intp], signs: F64) -> Fitted:

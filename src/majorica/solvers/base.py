@@ -102,6 +102,12 @@ class Trace:
         return self.records[: self.length].copy()
 
 
+def ask(callbacks: Iterable[Callback], step: Step) -> bool:
+    """Show all callbacks a step; whether one of them answers True, Python's or NumPy's, to stop."""
+    answers = [callback(step) for callback in callbacks]
+    return any(isinstance(answer, bool | np.bool_) and bool(answer) for answer in answers)
+
+
 def drive(
     solver: Solver,
     problem: Problem,
@@ -140,8 +146,7 @@ def drive(
             trace.append(record)
             if callbacks:
                 seen = Step(*record, unmixing=state.W.copy(), densities=state.densities, state=state)
-                answers = [callback(seen) for callback in callbacks]
-                if any(isinstance(answer, bool | np.bool_) and answer for answer in answers) and state.stop is None:
+                if ask(callbacks, seen) and state.stop is None:
                     state.stop = StopReason.CALLBACK
             if after_step is not None:
                 after_step(state, trace, elapsed)
