@@ -66,7 +66,7 @@ def moments(
     """
     p, k = W.shape
     total = Moments(len(X), np.zeros((p, k * (k + 1) // 2 if squares else 0)), np.zeros((p, k)), np.zeros(p))
-    tile, touching = tile_length(max(K.shape)), np.empty((0, 0))
+    tile, touching = tile_length(max(K.shape)) * 8 // X.itemsize, np.empty((0, 0))  # of as many bytes
     if points is not None:
         touching = np.ascontiguousarray(points, np.float64)
     given = touching, densities.codes, densities.shapes
