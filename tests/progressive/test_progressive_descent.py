@@ -81,7 +81,8 @@ def test_rows_take_over_when_line_searches_fail(
 ) -> None:
     """The MM rows descend from any point: with no quasi-Newton step at all, or with some that fail."""
     X = make_data(data, p + extra, p, seed)
-    search, rows, calls = Progressive._line_search, Progressive._rows, {"search": 0, "rows": 0}
+    search, rows, straighten = Progressive._line_search, Progressive._rows, Progressive._straighten
+    calls = {"search": 0, "rows": 0, "straighten": 0}
 
     def fail(self, *args):
         calls["search"] += 1
@@ -91,13 +92,18 @@ def test_rows_take_over_when_line_searches_fail(
         calls["rows"] += 1
         return rows(self, *args)
 
+    def count_first(self, *args):
+        calls["straighten"] += 1  # sweeps from nearly dependent rows, before any search
+        return straighten(self, *args)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Progressive, "_line_search", fail)
         patch.setattr(Progressive, "_rows", count)
+        patch.setattr(Progressive, "_straighten", count_first)
         watched = run(X, DENSITIES[name], start=partial(make_start, start, seed), tol=1e-6, max_iter=100, seed=seed)
     assert_descends(watched)
     if every == 1:
-        assert calls["rows"] == calls["search"]
+        assert calls["rows"] == calls["search"] + calls["straighten"]
 
 
 @pytest.mark.parametrize("kind", ["mixed", "discrete", "laplace"])
