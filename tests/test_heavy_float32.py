@@ -62,6 +62,7 @@ def test_as_good_as_in_float64() -> None:
     single, double = fit(X), fit(X.astype(np.float64))
     assert single.stop_reason_ == double.stop_reason_
     assert single.loss_ == pytest.approx(double.loss_, abs=1e-4)
+    assert single.score(X) == pytest.approx(single.score(X.astype(np.float64)), abs=1e-9)
 
 
 def test_the_same_bits_whatever_the_container(tmp_path: Path) -> None:

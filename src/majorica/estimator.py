@@ -29,6 +29,7 @@ from majorica.mergedmodels import merge_models
 from majorica.parameters import callback_tuple, check_room, resolve
 from majorica.persistence import Checkpoint, load_model, save_model, warn_interrupted
 from majorica.persistence.onnx import transform_to_onnx
+from majorica.problem import InDouble
 from majorica.progress import showing_progress
 from majorica.solvers import StopReason
 from majorica.sources import Source, Stream, split_blocks
@@ -349,15 +350,16 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         source = source_of(self, X, reset=False)
         fitted: Fitted = self._fitted
         model = (fitted.whitening.mean, fitted.W @ fitted.whitening.matrix, fitted.densities)
+        loss_of = InDouble(loss_of_block) if fitted.whitening.wide else loss_of_block
         loss, n = 0.0, 0
         with single_threaded_blas():
             if isinstance(source, Stream):
                 for block in source:
-                    loss, n = loss + loss_of_block(block, *model), n + len(block)
+                    loss, n = loss + loss_of(block, *model), n + len(block)
             else:
                 blocks, n = split_blocks(source.n_samples, 10_000), source.n_samples
                 with engine_for(source, n_jobs=self.n_jobs) as engine:
-                    for part in engine.run(loss_of_block, source, blocks, *model):
+                    for part in engine.run(loss_of, source, blocks, *model):
                         loss += part
         if not math.isfinite(loss):
             raise DataError("Input X contains NaN or infinity; drop or interpolate such samples first")
