@@ -58,11 +58,13 @@ INLINED = {
     "kernels/few.py": ["kernels/machine.py", "kernels/moves.py", "kernels/rows.py"],
     "kernels/ranks.py": ["kernels/machine.py", "kernels/tiles.py", "kernels/views.py"],
     "kernels/buckets.py": ["kernels/machine.py", "kernels/tiles.py"],
+    "kernels/unmixing.py": ["kernels/machine.py", "kernels/tiles.py"],
     "kernels/choose.py": [
         "kernels/buckets.py",
         "kernels/gaps.py",
         "kernels/ranks.py",
         "kernels/rounding.py",
+        "kernels/unmixing.py",
         "kernels/views.py",
     ],
     "kernels/minibatch.py": [

@@ -14,10 +14,11 @@ from majorica.kernels.buckets import fill_buckets
 from majorica.kernels.gaps import gap_block, gap_row
 from majorica.kernels.ranks import name_bits, rank_samples
 from majorica.kernels.rounding import decode, hide_settled
+from majorica.kernels.unmixing import OWN, unmix_samples
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "65a1a73d57da75dc"
+INLINED_DIGEST = "0f7e91761c56ec29"
 #: Operations below which BLAS has quicker products of small matrices.
 SMALL = 1_000_000
 
@@ -49,8 +50,10 @@ def _gaps_by_rows(y, old, codes, shapes, params, width, gap, work, before):
 def whiten_samples(X, mean, KT, work, white):
     """Fill `white` (b, k) from raw samples `X` (b, f); `mean` and `work` are those of :func:`choose_samples`."""
     b, f = X.shape
-    X, work, white = borrow(X).reshape(b * f), borrow(work), borrow(white)
-    tile = tile_of(b, f, white.shape[1])
+    k = white.shape[1]
+    X, work, white, matrix = borrow(X).reshape(b * f), borrow(work), borrow(white), borrow(KT).reshape(f * k)
+    flat_white = white.reshape(b * k)
+    tile = tile_of(b, f, k)
     for start in range(0, b, tile):
         m = min(tile, b - start)
         raw, centred = X[start * f : (start + m) * f], work[: m * f]
@@ -58,7 +61,10 @@ def whiten_samples(X, mean, KT, work, white):
             source, target = raw[first : first + mean.size], centred[first : first + mean.size]
             for j in range(source.size):
                 target[j] = source[j] - mean[j]
-        np.dot(centred.reshape(m, f), KT, white[start : start + m])
+        if OWN:
+            unmix_samples(work, 0, m, f, matrix, k, flat_white, start * k)
+        else:
+            np.dot(centred.reshape(m, f), KT, white[start : start + m])
 
 
 @nb.njit(nogil=True, cache=True)
@@ -82,6 +88,7 @@ def choose_samples(
     touch, work, white, y = borrow(touch).reshape(touch.size), borrow(work), borrow(white), borrow(y)
     packed, before, limits, ranks = borrow(packed), borrow(before), borrow(limits), borrow(ranks)
     numbers, width, params = y.reshape(b * p), params.shape[1], borrow(params).reshape(params.size)
+    samples, matrix = white.reshape(b * k), borrow(WT).reshape(k * p)
     tile = tile_of(b, f, k)
     names = name_bits(p)
     for start in range(0, b, tile):
@@ -90,7 +97,10 @@ def choose_samples(
         if packed.size:
             touching, begin = before, 0
             decode(packed[start : start + m], flat, levels, touching)
-        np.dot(white[start : start + m], WT, y[start : start + m])
+        if OWN:
+            unmix_samples(samples, start * k, m, k, matrix, p, numbers, at)
+        else:
+            np.dot(white[start : start + m], WT, y[start : start + m])
         if keys.size:
             for t in range(m):
                 for i in range(p):
