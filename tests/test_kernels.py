@@ -278,7 +278,7 @@ def test_nan_and_infinity_are_not_swallowed() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("b", "f"), [(1, 1), (1, 3), (64, 1), (1500, 5), (3000, 40)])
+@pytest.mark.parametrize(("b", "f"), [(1, 1), (1, 3), (64, 1), (7, 9), (1500, 5), (3000, 40), (1030, 131), (300, 260)])
 def test_scatter_equals_its_twin(dtype, b: int, f: int) -> None:
     rng = np.random.default_rng(b + f)
     X = np.ascontiguousarray(rng.laplace(size=(b, f)) * np.geomspace(1e-6, 1e6, f) + 1e3, dtype)
@@ -287,6 +287,16 @@ def test_scatter_equals_its_twin(dtype, b: int, f: int) -> None:
     scale = np.sqrt(np.diag(other)) + 1e-30
     np.testing.assert_allclose(mean, twin, rtol=1e-12)
     np.testing.assert_allclose(one / scale / scale[:, None], other / scale / scale[:, None], atol=1e-9)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_scatter_shows_what_is_no_number(bad: float) -> None:
+    X = np.random.default_rng(0).normal(size=(700, 6))
+    X[650, 4] = bad
+    mean, found, *_ = compiled.scatter(X)
+    assert not np.isfinite(mean[4])
+    assert np.isfinite(np.delete(mean, 4)).all()
+    assert not np.isfinite(found[4]).any()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

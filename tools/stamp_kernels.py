@@ -28,6 +28,7 @@ INLINED = {
     "kernels/panels.py": ["kernels/machine.py", "kernels/outer.py", "kernels/rows.py", "kernels/tiles.py"],
     "kernels/strips.py": ["kernels/machine.py", "kernels/rows.py", "kernels/tiles.py"],
     "kernels/products.py": ["kernels/machine.py", "kernels/scratch.py", "kernels/tiles.py"],
+    "kernels/covariance.py": ["kernels/machine.py", "kernels/products.py", "kernels/tiles.py"],
     "kernels/scores.py": ["kernels/elementwise.py", "kernels/machine.py", "kernels/tiles.py"],
     "kernels/moments.py": [
         "kernels/centre.py",

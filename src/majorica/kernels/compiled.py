@@ -14,13 +14,15 @@ import numpy.typing as npt
 from majorica.densities.table import Densities
 from majorica.kernels.centre import centre, repeated, tile_length
 from majorica.kernels.centre import whiten as whiten
+from majorica.kernels.covariance import scatter as scatter
 from majorica.kernels.elementwise import majorizer
-from majorica.kernels.machine import ZERO, gemm_of, multiply
+from majorica.kernels.machine import ZERO
 from majorica.kernels.moments import moments as moments
 from majorica.kernels.moments import row_moments as row_moments
 from majorica.kernels.products import (
     FEW,
     correlate,
+    tile_of,
     turn_samples,
     unmix_rows,
     whole_rows,
@@ -39,52 +41,8 @@ from majorica.kernels.views import borrow
 from majorica.statistics import F64, Statistics
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "04d086dce0000d64"
+INLINED_DIGEST = "8c54e88065cbc06e"
 Array = npt.NDArray[np.floating]
-#: Bytes of a component's samples in a tile, with products in registers: two tiles' rows stay in the first-level cache.
-ROW = 4096
-
-
-@nb.njit(nogil=True, cache=True, error_model="numpy")
-def _scatter(X, tile, gemm, shift, total, scatter, low, high, deviation):
-    """Fill `shift` with the first tile's mean, `low` and `high` with the extremes; add up deviations and products."""
-    b, f = X.shape
-    first = min(tile, b)
-    for t in range(first):
-        for j in range(f):
-            shift[j] += X[t, j]
-    for j in range(f):
-        shift[j] /= first
-    for start in range(0, b, tile):
-        m = min(tile, b - start)
-        for t in range(m):
-            for j in range(f):
-                x = X[start + t, j]
-                own = x - shift[j]
-                deviation[t * f + j] = own
-                total[j] += own
-                low[j] = x if x < low[j] else low[j]
-                high[j] = x if x > high[j] else high[j]
-        multiply(
-            gemm, deviation, 0, 0, f, m, f, f, scatter, 0, f, deviation
-        )  # NumPy's product takes a second to compile
-
-
-def scatter(X: Array) -> tuple[F64, F64, F64, F64]:
-    """Mean of a block, scatter about it, lowest and highest values; its own first samples keep offsets away."""
-    f, double = X.shape[1], np.dtype(np.float64)
-    tile = tile_length(f)
-    shift, total, products, low, high = (
-        np.zeros(f),
-        np.zeros(f),
-        np.zeros(f * f),
-        np.full(f, np.inf),
-        np.full(f, -np.inf),
-    )
-    work = workspace(min(tile, len(X)) * f, double)
-    _scatter(X, tile, gemm_of(double), shift, total, products, low, high, work)
-    mean = total / len(X)
-    return shift + mean, products.reshape(f, f) - np.outer(total, mean), low, high
 
 
 @nb.njit(nogil=True, cache=True)
@@ -153,7 +111,7 @@ def project(X: Array, mean: F64, B: F64) -> Array:
 def statistics(X: Array, mean: F64, B: F64, densities: Densities) -> Statistics:
     """Loss, relative gradient and Hessian entries of one block; two products a sample."""
     p, f = B.shape
-    tile = ROW // X.itemsize if max(p, f) <= FEW else tile_length(max(p, f))
+    tile = tile_of(max(p, f), X.itemsize) if max(p, f) <= FEW else tile_length(max(p, f))
     total = Statistics.zeros(p, len(X))
     sums = (total.loss, total.gradient, total.curvature, total.power, total.diagonal, total.ramps, total.reaches)
     formulas = (densities.codes, densities.shapes)

@@ -20,8 +20,15 @@ from majorica.kernels.tiles import MOST, VECTOR, Tile
 INLINED_DIGEST = "4e03cbb15c223eba"
 #: Rows of a tile.
 ROWS = 4
-#: Components and channels up to which this is quicker than BLAS.
-FEW = 128
+#: Components and channels up to which this is quicker than BLAS, or with AVX-512 about as quick as BLAS that knows it.
+FEW = 512 if MOST == 4 else 128
+#: Bytes of a component's samples in a tile, and with so many components that all rows leave the second-level cache.
+ROW, SHORT_ROW, MANY = 4096, 2048, 256
+
+
+def tile_of(p: int, item: int) -> int:
+    """Samples a tile, of p components or channels: two tiles' rows stay in the first-level cache."""
+    return (ROW if p <= MANY else SHORT_ROW) // item
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
@@ -57,15 +64,15 @@ def _turn(typingctx, X, at, f, means, first, out, to, width):
 
     def generate(context, builder, signature, arguments):
         X_, at_, f_, means_, first_, out_, to_, width_ = arguments
-        tile = Tile(context, builder, X.dtype)
+        tile = Tile(context, builder, out.dtype)
         mean = tile.load(tile.point(means, means_, first_))
         start, target = tile.point(X, X_, at_), tile.point(out, out_, to_)
-        samples = [builder.fsub(tile.load(tile.beside(start, f_, t)), mean) for t in range(tile.lanes)]
+        samples = [builder.fsub(tile.read(tile.beside(start, f_, t)), mean) for t in range(tile.lanes)]
         for j, row in enumerate(tile.transpose(samples)):
             tile.store(row, tile.beside(target, width_, j))
         return context.get_dummy_value()
 
-    if not (is_flat(X, means, out) and X.dtype == means.dtype == out.dtype):
+    if not (is_flat(X, means, out) and means.dtype == out.dtype):
         return None
     place = types.intp
     return types.void(X, place, place, means, place, out, place, place), generate
@@ -75,9 +82,9 @@ def _turn(typingctx, X, at, f, means, first, out, to, width):
 def turn_samples(X, start, m, f, means, out, stride, width):
     """Samples `start` to ``start + m`` less their mean, as rows of `width` with zeros at the end.
 
-    `means` and `out` are whole rows for f.
+    `means` and `out` are whole rows for f, of the samples' precision or of float64.
     """
-    lanes = VECTOR // X.itemsize
+    lanes = VECTOR // out.itemsize
     # Vectors reach beyond a sample's end, but must not beyond the last one's.
     most = min(m, (X.size - (means.size - f)) // f - start)
     whole = max(most, 0) // lanes * lanes
@@ -134,33 +141,42 @@ def unmix_rows(B, p, k, T, stride, first, Y, apart, width, coming, start, stop):
             start += lines * line
 
 
-@intrinsic
-def _correlate(typingctx, S, row, Y, column, stride, width, out, to, rows):
-    """Inner products of four rows of `S` and four of `Y`."""
+def _correlation(adds):
+    """An instruction that writes inner products, or `adds` them to what is there."""
 
-    def generate(context, builder, signature, arguments):
-        S_, row_, Y_, column_, stride_, width_, out_, to_, rows_ = arguments
-        tile = Tile(context, builder, S.dtype)
-        left, right = tile.point(S, S_, builder.mul(row_, stride_)), tile.point(Y, Y_, builder.mul(column_, stride_))
+    @intrinsic
+    def correlation(typingctx, S, row, Y, column, stride, width, out, to, rows):
+        """Inner products of four rows of `S` and four of `Y`."""
 
-        def terms(t):
-            return (
-                lambda r: tile.load(builder.gep(tile.beside(left, stride_, r), [t])),
-                lambda v: tile.load(builder.gep(tile.beside(right, stride_, v), [t])),
-            )
+        def generate(context, builder, signature, arguments):
+            S_, row_, Y_, column_, stride_, width_, out_, to_, rows_ = arguments
+            tile = Tile(context, builder, S.dtype)
+            left = tile.point(S, S_, builder.mul(row_, stride_))
+            right = tile.point(Y, Y_, builder.mul(column_, stride_))
 
-        sums = tile.accumulate(width_, tile.lanes, ROWS, MOST, terms)
-        target = tile.point(out, out_, to_)
-        for r in range(ROWS):
-            for v in range(MOST):
-                total = tile.total(sums[r * MOST + v])
-                builder.store(total, tile.beside(tile.beside(target, rows_, r), v))
-        return context.get_dummy_value()
+            def terms(t):
+                return (
+                    lambda r: tile.load(builder.gep(tile.beside(left, stride_, r), [t])),
+                    lambda v: tile.load(builder.gep(tile.beside(right, stride_, v), [t])),
+                )
 
-    if not (is_flat(S, Y, out) and S.dtype == Y.dtype == out.dtype):
-        return None
-    place = types.intp
-    return types.void(S, place, Y, place, place, place, out, place, place), generate
+            sums = tile.accumulate(width_, tile.lanes, ROWS, MOST, terms)
+            target = tile.point(out, out_, to_)
+            for r in range(ROWS):
+                for v in range(MOST):
+                    total, there = tile.total(sums[r * MOST + v]), tile.beside(tile.beside(target, rows_, r), v)
+                    builder.store(builder.fadd(builder.load(there), total) if adds else total, there)
+            return context.get_dummy_value()
+
+        if not (is_flat(S, Y, out) and S.dtype == Y.dtype == out.dtype):
+            return None
+        place = types.intp
+        return types.void(S, place, Y, place, place, place, out, place, place), generate
+
+    return correlation
+
+
+_correlate, _add_correlation = _correlation(False), _correlation(True)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -169,3 +185,11 @@ def correlate(S, Y, p, stride, width, out, rows):
     for row in range(0, p, ROWS):
         for column in range(0, p, MOST):
             _correlate(S, row, Y, column, stride, width, out, row * rows + column, rows)
+
+
+@nb.njit(nogil=True, cache=True)
+def add_squares(S, p, stride, width, out, rows):
+    """``out += S S^T`` for the first p rows, in tiles that reach to the diagonal or beyond; as in :func:`correlate`."""
+    for row in range(0, p, ROWS):
+        for column in range(row // MOST * MOST, p, MOST):
+            _add_correlation(S, row, S, column, stride, width, out, row * rows + column, rows)

@@ -16,7 +16,7 @@ from majorica.kernels.elementwise import majorizer_rows
 from majorica.kernels.machine import ZERO
 from majorica.kernels.outer import add_outer, add_samples, make_readable
 from majorica.kernels.panels import fill_panels, fold, in_panels, make_panels, sum_squares
-from majorica.kernels.products import turn_samples, unmix_rows, whole_rows, whole_stride, whole_tiles, whole_width
+from majorica.kernels.products import ROW, turn_samples, unmix_rows, whole_rows, whole_stride, whole_tiles, whole_width
 from majorica.kernels.rows import mirror
 from majorica.kernels.scores import statistics_row
 from majorica.kernels.scratch import workspace
@@ -25,10 +25,8 @@ from majorica.kernels.views import borrow
 from majorica.statistics import F64, Glance
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "5174d2f235aeb38d"
+INLINED_DIGEST = "6a243710bfdf855c"
 Array = npt.NDArray[np.floating]
-#: Bytes of a component's samples in a tile.
-ROW = 4096
 #: Samples that moments are summed over at a time.
 AT_ONCE = 1024
 
