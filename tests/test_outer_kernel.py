@@ -46,11 +46,12 @@ def test_sums_of_weighted_samples(k: int, m: int, dtype: type) -> None:
     Z = make_readable(60, k, np.dtype(dtype))
     Z[:] = rng.normal(size=(60, k))
     chosen = np.sort(rng.choice(60, m, replace=False)).astype(np.uint32)
-    factors, sums = rng.normal(size=m), rng.normal(size=k + 9)
-    before = sums.copy()
-    add_samples(Z.reshape(Z.size), 0, chosen, factors, m, k, sums, 0)
-    np.testing.assert_allclose(sums[:k], before[:k] + factors @ Z[chosen].astype(np.float64), atol=1e-12)
-    np.testing.assert_array_equal(sums[k:], before[k:])
+    for precision, atol in ((np.float64, 1e-12), (dtype, 1e-12 if dtype is np.float64 else 1e-4)):
+        factors, sums = rng.normal(size=m).astype(precision), rng.normal(size=k + 9)
+        before, coming = sums.copy(), Z.ctypes.data
+        add_samples(Z.reshape(Z.size), 0, chosen, factors, m, k, sums, 0, coming, coming + Z.nbytes)
+        np.testing.assert_allclose(sums[:k], before[:k] + factors @ Z[chosen].astype(np.float64), atol=atol)
+        np.testing.assert_array_equal(sums[k:], before[k:])
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

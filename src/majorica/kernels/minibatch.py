@@ -32,7 +32,7 @@ from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look
 from majorica.kernels.views import address, borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "900b9bbc90ebaec1"
+INLINED_DIGEST = "de13dffa7e6fecea"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over, or a thread failed. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
@@ -61,8 +61,7 @@ def make_rooms(
         np.empty(p * (length + BEHIND), np.uint32),
         *room_for_pairs(q, length),
         np.empty(longest, np.uint32),
-        np.empty(longest),  # tilts, or
-        np.empty(longest, dtype),  # weights of the chosen
+        np.empty(longest, dtype),  # what weights or tilts of the chosen change by
         np.empty(0 if tiled else 2 * longest * p, dtype),
         np.empty(product_size(p, dtype.itemsize) if tiled else STRIP * p, dtype),
         begin_with_line(make_work(p)),
@@ -72,7 +71,7 @@ def make_rooms(
 
 @nb.njit(nogil=True, cache=True)
 def _add_component(
-    gemm, i, k, white, start, begins, chosen, changes, falls, flat, scale, moments, tilts, offsets, own, leans, weights,
+    gemm, i, k, white, start, begins, chosen, changes, falls, flat, scale, moments, tilts, offsets, own, factors,
     samples, product, ahead, until,
 ):  # fmt: skip
     """Bring component i's moments up to its moved majorizers: Eq. (updateamem) in one product.
@@ -83,21 +82,18 @@ def _add_component(
     m, total, at = ZERO, 0.0, i * k * k
     for part in range(begins.shape[0]):
         begin, count = begins[part, i], begins[part, i + 1] - begins[part, i]
-        if flat > 0:
-            append_pairs(chosen, changes, begin, count, scale, own, leans, m)
-        else:
-            append_pairs(chosen, changes, begin, count, scale, own, weights, m)
+        append_pairs(chosen, changes, begin, count, scale, own, factors, m)
         m += count
         total += falls[part, i]
     if m == 0:
         return
     offsets[i] += scale * total
     if flat > 0:
-        add_samples(white, start, own, leans, m, k, tilts, i * k)
+        add_samples(white, start, own, factors, m, k, tilts, i * k, ahead, until)
     elif in_registers(k, white.itemsize):
-        add_outer(white, start, own, weights, m, k, moments, at, product, ahead, until)
+        add_outer(white, start, own, factors, m, k, moments, at, product, ahead, until)
     else:
-        add_strips(gemm, white, start, own, weights, m, k, moments, at, samples, product)
+        add_strips(gemm, white, start, own, factors, m, k, moments, at, samples, product)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -155,9 +151,9 @@ def run_minibatches(
     params, limits, sources, ends, rows, numbers = (
         borrow(rooms[5]), borrow(rooms[6]), borrow(rooms[7]), borrow(rooms[8]), borrow(rooms[9]), borrow(rooms[10]),
     )  # fmt: skip
-    named, own, leans, weights, samples, product, work, side = (
+    named, own, factors, samples, product, work, side = (
         borrow(rooms[11]), borrow(rooms[12]), borrow(rooms[13]), borrow(rooms[14]), borrow(rooms[15]),
-        borrow(rooms[16]), borrow(rooms[17]), borrow(rooms[18]),
+        borrow(rooms[16]), borrow(rooms[17]),
     )  # fmt: skip
     p, k = W.shape
     f, parts, length = X.shape[1], begins.shape[0], ranks.size // q
@@ -249,7 +245,7 @@ def run_minibatches(
                 ahead, until = _coming(i, p, task // p + 1, X, starts, stops, touch, packed, white, origins, known)
                 _add_component(
                     gemm, i, k, all_white, origins[task // p] * k, begins, chosen, changes, falls, flat[i], scale,
-                    all_moments, all_tilts, offsets, own, leans, weights, samples, product, ahead, until,
+                    all_moments, all_tilts, offsets, own, factors, samples, product, ahead, until,
                 )  # fmt: skip
             post(team, DONE + i, task // p + 1)
             continue

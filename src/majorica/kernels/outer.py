@@ -198,32 +198,35 @@ def _add_beside(vectors):
     """An instruction for so many vectors of a sum of samples, which stay in registers."""
 
     @intrinsic
-    def add_beside(typingctx, numbers, start, chosen, factors, m, k, column, sums, at):
-        """Columns `column` on of :func:`add_samples`."""
+    def add_beside(typingctx, numbers, start, chosen, factors, m, k, column, sums, at, ahead, line):
+        """Columns `column` on of :func:`add_samples`, in the precision of its factors."""
 
         def generate(context, builder, signature, arguments):
-            numbers_, start_, chosen_, factors_, m_, k_, column_, sums_, at_ = arguments
-            rows = Rows(context, builder)
-            first = rows.point(numbers, numbers_, builder.add(start_, column_))
-            target = rows.point(sums, sums_, builder.add(at_, column_))
+            numbers_, start_, chosen_, factors_, m_, k_, column_, sums_, at_, ahead_, line_ = arguments
+            tile = Tile(context, builder, factors.dtype)
+            first = tile.point(numbers, numbers_, builder.add(start_, column_))
+            target = tile.point(sums, sums_, builder.add(at_, column_))
 
             def add(s, totals):
-                index = builder.zext(builder.load(rows.point(chosen, chosen_, s)), k_.type)
-                sample, factor = rows.beside(first, index, k_), rows.load_repeated(rows.point(factors, factors_, s))
-                values = [rows.read(rows.beside(sample, v * rows.lanes)) for v in range(vectors)]
-                return [rows.fused(factor, value, total) for value, total in zip(values, totals, strict=True)]
+                tile.fetch(builder.add(ahead_, builder.mul(s, line_)))
+                index = builder.zext(builder.load(tile.point(chosen, chosen_, s)), k_.type)
+                sample, factor = tile.beside(first, index, k_), tile.load_repeated(tile.point(factors, factors_, s))
+                values = [tile.read(tile.beside(sample, v * tile.lanes)) for v in range(vectors)]
+                return [tile.fused(factor, value, total) for value, total in zip(values, totals, strict=True)]
 
-            totals = rows.loop(rows.whole(0), m_, 1, [ir.Constant(rows.kind, None)] * vectors, add)
+            totals = tile.loop(tile.whole(0), m_, 1, [ir.Constant(tile.kind, None)] * vectors, add)
             for v, total in enumerate(totals):
-                left = builder.sub(k_, builder.add(column_, rows.whole(v * rows.lanes)))
-                mask, there = rows.first(left), rows.beside(target, v * rows.lanes)
-                rows.store_first(builder.fadd(total, rows.load_first(there, mask)), there, mask)
+                left = builder.sub(k_, builder.add(column_, tile.whole(v * tile.lanes)))
+                mask, there = tile.first(left), tile.beside(target, v * tile.lanes)
+                before = tile.load_first(there, mask)
+                total = total if before.type == total.type else builder.fpext(total, before.type)
+                tile.store_first(builder.fadd(total, before), there, mask)
             return context.get_dummy_value()
 
-        if not (is_flat(numbers, chosen, factors, sums) and factors.dtype == sums.dtype == types.float64):
+        if not (is_flat(numbers, chosen, factors, sums) and sums.dtype == types.float64):
             return None
         place = types.intp
-        return types.void(numbers, place, chosen, factors, *(place,) * 3, sums, place), generate
+        return types.void(numbers, place, chosen, factors, *(place,) * 3, sums, *(place,) * 3), generate
 
     return add_beside
 
@@ -232,13 +235,18 @@ _add_four, _add_two = _add_beside(4), _add_beside(BESIDE)
 
 
 @nb.njit(nogil=True, cache=True)
-def add_samples(numbers, start, chosen, factors, m, k, sums, at):
+def add_samples(numbers, start, chosen, factors, m, k, sums, at, ahead, until):
     """``sums += sum_s factors_s z_s`` over m chosen samples of k `numbers` each; as in :func:`add_outer`."""
-    whole = k // (4 * LANES) * 4 * LANES
-    for column in range(0, whole, 4 * LANES):
-        _add_four(numbers, start, chosen, factors, m, k, column, sums, at)
-    for column in range(whole, k, BESIDE * LANES):
-        _add_two(numbers, start, chosen, factors, m, k, column, sums, at)
+    lanes, column = VECTOR // factors.itemsize, ZERO
+    while column < k:
+        line = LINE if ahead < until else 0
+        if k - column > BESIDE * lanes:
+            _add_four(numbers, start, chosen, factors, m, k, column, sums, at, ahead, line)
+            column += 4 * lanes
+        else:
+            _add_two(numbers, start, chosen, factors, m, k, column, sums, at, ahead, line)
+            column += BESIDE * lanes
+        ahead += m * line
 
 
 @intrinsic

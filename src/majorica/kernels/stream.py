@@ -25,7 +25,7 @@ from majorica.kernels.views import borrow
 from majorica.statistics import F64, Glance
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "6a243710bfdf855c"
+INLINED_DIGEST = "f7600a521d0543f3"
 Array = npt.NDArray[np.floating]
 #: Samples that moments are summed over at a time.
 AT_ONCE = 1024
@@ -143,7 +143,7 @@ def _learn_from(samples, sources, codes, shapes, flat, keep, share, tasks, order
                 factors[t] *= kind(share[i])
                 leans[t] = share[i] * lean[t]
             if flat[i] > 0:
-                add_samples(numbers, start * k, order, leans, m, k, all_tilts, i * k)
+                add_samples(numbers, start * k, order, leans, m, k, all_tilts, i * k, ZERO, ZERO)
             elif panels.size:
                 sum_squares(panels[start * width :], m, k, factors, weighted, product)
                 fold(product, k, kept, all_moments, at)
