@@ -263,6 +263,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
             session: StreamFit | None = getattr(self, "_stream", None)
             if session is None:
                 session = self._new_session()
+            session.names = getattr(self, "feature_names_in_", None)
             told = calling(session, callback_tuple(self.callbacks))
             with told, single_threaded_blas(), closing(ThreadEngine(self.n_jobs)) as threads:
                 session.update(block, threads)

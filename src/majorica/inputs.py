@@ -14,9 +14,10 @@ from majorica.errors import DataError, DataTypeError
 from majorica.lazy import is_dask
 from majorica.parameters import is_tabular
 from majorica.sources import Source, Stream, as_source
+from majorica.sources.names import quoted, some_of
 from majorica.sources.rules import refuse_masked
 
-#: Names that an error shows before it only counts them.
+#: Differences that an error shows before it only counts them.
 _SHOWN = 3
 
 
@@ -125,20 +126,15 @@ def check_names(ica: Any, names: Sequence[str] | None) -> None:
     said = "The feature names should match those that were passed during fit"
     if sorted(known) == sorted(given):
         pairs = zip(range(len(known)), given, known, strict=True)
-        moved = [f"feature {j} is {new!r} and was {old!r}" for j, new, old in pairs if new != old]
+        moved = [f"feature {j} is {quoted(new)} and was {quoted(old)}" for j, new, old in pairs if new != old]
         raise DataError(
-            f"{said}, but their order differs: {_some(moved)}; reorder its columns or channels, or pass picks=NAMES "
-            "in the order of feature_names_in_ (as_source takes it), or fit again"
+            f"{said}, but their order differs: {some_of(moved, _SHOWN)}; reorder its columns or channels, or pass "
+            "picks=NAMES in the order of feature_names_in_ (as_source takes it), or fit again"
         )
     new, gone = [name for name in given if name not in known], [name for name in known if name not in given]
-    found = [f"{_some(list(map(repr, some)))} {what}" for some, what in ((new, "unknown"), (gone, "missing")) if some]
+    sides = ((new, "unknown"), (gone, "missing"))
+    found = [f"{some_of([quoted(name) for name in some], _SHOWN)} {what}" for some, what in sides if some]
     raise DataError(
         f"{said}, but the set of names differs: {', '.join(found) or 'some come more than once'}; "
         "rename its columns or channels if they are the same, choose those of feature_names_in_, or fit again"
     )
-
-
-def _some(names: Sequence[str]) -> str:
-    """The first few of `names`, and how many more there are."""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more

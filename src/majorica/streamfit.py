@@ -44,6 +44,7 @@ def fit_stream(
         if resumed is not None:
             session = resumed["session"]
             session.options = replace(options, rng=session.rng)
+    session.names = source.feature_names
     if isinstance(source, Stream):
         assert blocks is not None
         blocks = _after(blocks, session.seen)
