@@ -17,7 +17,7 @@ from majorica.fitting import START_SAMPLES as START_SAMPLES
 from majorica.fitting import Fitted, Options, fit_source, make_online, start_samples
 from majorica.merging import match_components
 from majorica.problem import Problem
-from majorica.solvers import Step, StopReason, Trace
+from majorica.solvers import Callback, Step, StopReason, Trace
 from majorica.solvers.base import ask
 from majorica.solvers.online import OnlineState
 from majorica.solvers.outliers import distances, draw_in_all
@@ -157,6 +157,13 @@ class StreamFit:
             if self.state is not None:
                 self.state.settle()
 
+    def begin(self, engine: Engine) -> None:
+        """Start from the samples so far, unless that is done, though they are fewer than starts usually have."""
+        if self.state is None:
+            began = time.perf_counter()
+            self._start(engine)
+            self.elapsed += time.perf_counter() - began
+
     def warn_far(self) -> None:
         """Say once that samples lie farther out than sources' own values do, and once that they have gone flat."""
         self._warn_flat()
@@ -276,10 +283,13 @@ class StreamFit:
         except DataError:
             return self.provisional
 
-    def result(self) -> Fitted:
-        """The model of all samples so far; raises DataError if they allow none."""
+    def result(self, callbacks: tuple[Callback, ...] = ()) -> Fitted:
+        """The model of all samples so far; raises DataError if they allow none.
+
+        Where they are too few for a start, their own fit is the model, and `callbacks` see its steps.
+        """
         if self.state is None:
-            return self._provisional_result()
+            return self._provisional_result(callbacks)
         whitening, state = self.whitening, self.state
         assert whitening is not None
         centred = replace(whitening, mean=whitening.mean + whitening.inverse @ state.shift)
@@ -297,17 +307,20 @@ class StreamFit:
         )
         return _shown(fitted, self.order, self.signs)
 
-    def _provisional_result(self) -> Fitted:
+    def _provisional_result(self, callbacks: tuple[Callback, ...]) -> Fitted:
+        stop = StopReason.STREAM_END
         if self.buffered < 2:
             raise DataError(f"the stream gave n_samples={self.buffered} so far; at least 2 samples are needed")
         if self.provisional is None or self.buffered >= 2 * self.fitted_at:
             source, excess = self._kept()
             options = self._start_options(np.random.default_rng(self.buffered))
-            fitted = fit_source(source, options, ThreadEngine(1))
+            fitted = fit_source(source, replace(options, callbacks=callbacks), ThreadEngine(1))
+            if fitted.stop in (StopReason.CALLBACK, StopReason.INTERRUPTED):
+                stop = fitted.stop
             self.provisional = _shown(fitted, *self._alignment(fitted))
             self.excess = excess
             self.fitted_at = self.buffered
-        return replace(self.provisional, n_samples=self.buffered, stop=StopReason.STREAM_END)
+        return replace(self.provisional, n_samples=self.buffered, stop=stop)
 
 
 def _squares_are_finite(X: Array, whitening: Whitening | None) -> bool:
