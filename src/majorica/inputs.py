@@ -14,10 +14,10 @@ from majorica.errors import DataError, DataTypeError
 from majorica.lazy import is_dask
 from majorica.parameters import is_tabular
 from majorica.sources import Source, Stream, as_source
-from majorica.sources.names import quoted, some_of
+from majorica.sources.names import differences, quoted, some_of
 from majorica.sources.rules import refuse_masked
 
-#: Differences that an error shows before it only counts them.
+#: Features in other places that an error shows before it only counts them.
 _SHOWN = 3
 
 
@@ -54,12 +54,8 @@ def source_of(ica: Any, X: Any, *, reset: bool) -> Source | Stream:
             ica.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
         elif hasattr(ica, "feature_names_in_"):
             del ica.feature_names_in_
-    elif source.n_features != ica.n_features_in_:
-        raise DataError(
-            f"X has {source.n_features} features, but ICA is expecting {ica.n_features_in_} features as input"
-        )
     else:
-        check_names(ica, source.feature_names)
+        check_features(ica, source)
     return source
 
 
@@ -112,6 +108,21 @@ def _named(check: Callable[[], Any]) -> npt.NDArray[Any]:
     return array
 
 
+def check_features(ica: Any, source: Source | Stream) -> None:
+    """Refuse data of another width than the model's, by name where both have names, or of other names."""
+    if source.n_features != ica.n_features_in_:
+        which = differences(getattr(ica, "feature_names_in_", None), source.feature_names)
+        advice = (
+            f": {which}; pass picks=NAMES to choose those of feature_names_in_ (as_source takes it; without it "
+            "channels marked bad are left out), or fit again"
+        )
+        raise DataError(
+            f"X has {source.n_features} features, but ICA is expecting {ica.n_features_in_} features as input"
+            f"{advice if which else ''}"
+        )
+    check_names(ica, source.feature_names)
+
+
 def check_names(ica: Any, names: Sequence[str] | None) -> None:
     """Refuse data whose features have other names than those the model was fitted on, or another order.
 
@@ -131,10 +142,7 @@ def check_names(ica: Any, names: Sequence[str] | None) -> None:
             f"{said}, but their order differs: {some_of(moved, _SHOWN)}; reorder its columns or channels, or pass "
             "picks=NAMES in the order of feature_names_in_ (as_source takes it), or fit again"
         )
-    new, gone = [name for name in given if name not in known], [name for name in known if name not in given]
-    sides = ((new, "unknown"), (gone, "missing"))
-    found = [f"{some_of([quoted(name) for name in some], _SHOWN)} {what}" for some, what in sides if some]
     raise DataError(
-        f"{said}, but the set of names differs: {', '.join(found) or 'some come more than once'}; "
+        f"{said}, but the set of names differs: {differences(known, given)}; "
         "rename its columns or channels if they are the same, choose those of feature_names_in_, or fit again"
     )

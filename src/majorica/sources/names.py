@@ -33,3 +33,27 @@ def some_of(shown: Sequence[str], most: int = MOST) -> str:
     """The first few of what is `shown`, and how many more there are."""
     more = f" and {len(shown) - most} more" if len(shown) > most else ""
     return ", ".join(shown[:most]) + more
+
+
+def same_names(one: Sequence[str] | None, other: Sequence[str] | None) -> bool:
+    """Whether features have the same names in the same order, or neither has names."""
+    if one is None or other is None:
+        return one is other
+    return list(map(str, one)) == list(map(str, other))
+
+
+def differences(known: Sequence[str] | None, given: Sequence[str] | None) -> str:
+    """Which names are new among those `given` and which of the `known` are gone; nothing where either has none."""
+    if known is None or given is None:
+        return ""
+    old, new = [str(name) for name in known], [str(name) for name in given]
+    sides = ((_not_in(new, old), "unknown"), (_not_in(old, new), "missing"))
+    found = [f"{some_of([quoted(name) for name in names])} {what}" for names, what in sides if names]
+    if not found and sorted(old) != sorted(new):
+        return "some come more than once"
+    return ", ".join(found)
+
+
+def _not_in(names: Sequence[str], others: Sequence[str]) -> list[str]:
+    there = set(others)
+    return [name for name in names if name not in there]
