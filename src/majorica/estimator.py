@@ -76,7 +76,9 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         streams that drift.
     max_iter : int, optional
         Most passes over the data; by default 500 (progressive, batch), 100
-        (incremental) or 1 (online).
+        (incremental) or 1 (online: how often the data is read; the fit of the
+        samples it starts from passes over these up to 500 times besides, and
+        a stream is read once whatever this says).
     tol : float, optional
         Stop when no entry of the relative gradient over all data exceeds
         `tol`. By default at the statistical floor: when what is left to gain
@@ -263,6 +265,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
             session: StreamFit | None = getattr(self, "_stream", None)
             if session is None:
                 session = self._new_session()
+            session.names = getattr(self, "feature_names_in_", None)
             told = calling(session, callback_tuple(self.callbacks))
             with told, single_threaded_blas(), closing(ThreadEngine(self.n_jobs)) as threads:
                 session.update(block, threads)
@@ -427,6 +430,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
 def calling(session: StreamFit, callbacks: tuple[Callable[..., Any], ...]) -> Iterator[None]:
     """Let a stream call back for a while; it keeps no callbacks, which may hold what cannot be pickled."""
     session.options = replace(session.options, callbacks=callbacks)
+    session.stopped = False  # what a callback asked for before is done
     try:
         yield
     finally:

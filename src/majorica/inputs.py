@@ -14,9 +14,10 @@ from majorica.errors import DataError, DataTypeError
 from majorica.lazy import is_dask
 from majorica.parameters import is_tabular
 from majorica.sources import Source, Stream, as_source
+from majorica.sources.names import differences, quoted, some_of
 from majorica.sources.rules import refuse_masked
 
-#: Names that an error shows before it only counts them.
+#: Features in other places that an error shows before it only counts them.
 _SHOWN = 3
 
 
@@ -53,12 +54,8 @@ def source_of(ica: Any, X: Any, *, reset: bool) -> Source | Stream:
             ica.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
         elif hasattr(ica, "feature_names_in_"):
             del ica.feature_names_in_
-    elif source.n_features != ica.n_features_in_:
-        raise DataError(
-            f"X has {source.n_features} features, but ICA is expecting {ica.n_features_in_} features as input"
-        )
     else:
-        check_names(ica, source.feature_names)
+        check_features(ica, source)
     return source
 
 
@@ -111,6 +108,21 @@ def _named(check: Callable[[], Any]) -> npt.NDArray[Any]:
     return array
 
 
+def check_features(ica: Any, source: Source | Stream) -> None:
+    """Refuse data of another width than the model's, by name where both have names, or of other names."""
+    if source.n_features != ica.n_features_in_:
+        which = differences(getattr(ica, "feature_names_in_", None), source.feature_names)
+        advice = (
+            f": {which}; pass picks=NAMES to choose those of feature_names_in_ (as_source takes it; without it "
+            "channels marked bad are left out), or fit again"
+        )
+        raise DataError(
+            f"X has {source.n_features} features, but ICA is expecting {ica.n_features_in_} features as input"
+            f"{advice if which else ''}"
+        )
+    check_names(ica, source.feature_names)
+
+
 def check_names(ica: Any, names: Sequence[str] | None) -> None:
     """Refuse data whose features have other names than those the model was fitted on, or another order.
 
@@ -125,20 +137,12 @@ def check_names(ica: Any, names: Sequence[str] | None) -> None:
     said = "The feature names should match those that were passed during fit"
     if sorted(known) == sorted(given):
         pairs = zip(range(len(known)), given, known, strict=True)
-        moved = [f"feature {j} is {new!r} and was {old!r}" for j, new, old in pairs if new != old]
+        moved = [f"feature {j} is {quoted(new)} and was {quoted(old)}" for j, new, old in pairs if new != old]
         raise DataError(
-            f"{said}, but their order differs: {_some(moved)}; reorder its columns or channels, or pass picks=NAMES "
-            "in the order of feature_names_in_ (as_source takes it), or fit again"
+            f"{said}, but their order differs: {some_of(moved, _SHOWN)}; reorder its columns or channels, or pass "
+            "picks=NAMES in the order of feature_names_in_ (as_source takes it), or fit again"
         )
-    new, gone = [name for name in given if name not in known], [name for name in known if name not in given]
-    found = [f"{_some(list(map(repr, some)))} {what}" for some, what in ((new, "unknown"), (gone, "missing")) if some]
     raise DataError(
-        f"{said}, but the set of names differs: {', '.join(found) or 'some come more than once'}; "
+        f"{said}, but the set of names differs: {differences(known, given)}; "
         "rename its columns or channels if they are the same, choose those of feature_names_in_, or fit again"
     )
-
-
-def _some(names: Sequence[str]) -> str:
-    """The first few of `names`, and how many more there are."""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more

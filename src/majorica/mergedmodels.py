@@ -16,6 +16,7 @@ from majorica.fitting import Fitted, make_online
 from majorica.inputs import check_names
 from majorica.merging import Part, merge_parts
 from majorica.parameters import resolve
+from majorica.sources.names import differences
 from majorica.streaming import StreamFit
 from majorica.surrogate import stationary_surrogate
 
@@ -27,8 +28,10 @@ def merge_models(models: Sequence[Any]) -> Any:
     for model in models:
         check_is_fitted(model, "components_")
         if model.n_features_in_ != models[0].n_features_in_:
+            which = differences(*(getattr(each, "feature_names_in_", None) for each in (models[0], model)))
             raise ParameterError(
                 f"models of {models[0].n_features_in_} and {model.n_features_in_} features cannot be merged"
+                f"{f': {which} in the latter' if which else ''}"
             )
         check_names(models[0], getattr(model, "feature_names_in_", None))
     first = models[0]

@@ -15,6 +15,7 @@ from majorica.errors import ParameterError, RankError
 from majorica.fitting import DEFAULT_PASSES, DENSITIES, Options
 from majorica.solvers.incremental import default_batch_size
 from majorica.solvers.touching import Precision
+from majorica.sources import is_block
 
 SOLVERS = ("auto", "progressive", "incremental", "incremental-codes", "online", "batch")
 WHITENINGS = ("unit-variance", "arbitrary-variance")
@@ -162,5 +163,5 @@ def is_tabular(X: Any) -> bool:
     if kind in {"pandas", "polars", "scipy"}:
         return True
     if isinstance(X, list | tuple):
-        return not (len(X) and getattr(X[0], "ndim", 0) == 2)
+        return not (len(X) and is_block(X[0]))
     return isinstance(X, numbers.Number) or hasattr(X, "__array_namespace__")

@@ -30,10 +30,13 @@ def fit_stream(
     """Learn from all of `source` on the threads of `engine`; the session can go on with ``partial_fit``.
 
     A resumed stream is read again from its beginning and what was seen
-    already is skipped, so it must give the same samples again.
+    already is skipped, so it must give the same samples again. Of a source
+    that is passed over more than once the start takes the first pass at most:
+    no sample is in it twice.
     """
     session = StreamFit.new(options, source.n_samples)
     blocks: Iterator[Array] | None = None
+    first_pass: int | None = None  # samples of the first of several passes
     if isinstance(source, Stream):
         data, blocks = _peek(source)
     else:
@@ -44,27 +47,38 @@ def fit_stream(
         if resumed is not None:
             session = resumed["session"]
             session.options = replace(options, rng=session.rng)
+    session.names = source.feature_names
     if isinstance(source, Stream):
         assert blocks is not None
         blocks = _after(blocks, session.seen)
     else:
-        blocks = _passes(source, session.seen, int(options.max_iter))
-    interrupted = _learn(session, blocks, engine, checkpoint)
-    fitted = session.result()
-    if interrupted:
+        passes = int(options.max_iter)
+        blocks = _passes(source, session.seen, passes)
+        first_pass = source.n_samples if passes > 1 else None
+    interrupted = _learn(session, blocks, engine, checkpoint, first_pass)
+    fitted = session.result(options.callbacks)
+    if interrupted or fitted.stop is StopReason.INTERRUPTED:
         return session, replace(fitted, stop=StopReason.INTERRUPTED)
     if checkpoint is not None:
         checkpoint.finish()
     return session, fitted
 
 
-def _learn(session: StreamFit, blocks: Iterator[Array], engine: Engine, checkpoint: Checkpoint | None) -> bool:
+def _learn(
+    session: StreamFit,
+    blocks: Iterator[Array],
+    engine: Engine,
+    checkpoint: Checkpoint | None,
+    first_pass: int | None,
+) -> bool:
     """Learn from all blocks, with a checkpoint now and then; True if the user interrupted."""
     within = False
     try:
         for X in blocks:
             within = True
             session.update(X, engine)
+            if session.seen == first_pass:
+                session.begin(engine)
             within = False
             if session.stopped:
                 break

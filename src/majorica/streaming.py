@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -16,11 +17,12 @@ from majorica.fitting import START_SAMPLES as START_SAMPLES
 from majorica.fitting import Fitted, Options, fit_source, make_online, start_samples
 from majorica.merging import match_components
 from majorica.problem import Problem
-from majorica.solvers import Step, StopReason, Trace
+from majorica.solvers import Callback, Step, StopReason, Trace
 from majorica.solvers.base import ask
 from majorica.solvers.online import OnlineState
 from majorica.solvers.outliers import distances, draw_in_all
 from majorica.sources.array import ArraySource
+from majorica.sources.names import feature_label, some_of
 from majorica.statistics import F64, source_variances
 from majorica.surrogate import Surrogate, stationary_surrogate
 from majorica.whitening import Whitening
@@ -34,8 +36,8 @@ TRACE_RECORDS = 4096
 SHORT_REACH = 1000.0
 #: How many times as far out as any may be a sample is rather a fault than a source's own value, and worth a warning.
 GLITCH = 100.0
-#: Share in the flat directions from which on a feature is named, and features named at most.
-NAMED, MOST_NAMED = 0.2, 8
+#: Share in the flat directions from which on a feature is named.
+NAMED = 0.2
 
 
 @dataclass
@@ -85,6 +87,7 @@ class StreamFit:
     """
 
     options: Options = field(default_factory=Options, metadata={"checkpoint": False})
+    names: Sequence[str] | None = field(default=None, metadata={"checkpoint": False})  #: of the features, for messages
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
     total: int | None = None  #: samples in a pass, None for streams without an end
     buffer: list[Array] = field(default_factory=list)
@@ -98,6 +101,7 @@ class StreamFit:
     stopped: bool = False  #: a callback asked to stop
     drift: Drift = field(default_factory=Drift)
     excess: float = 1.0  #: the most that a sample of the provisional model was divided by to draw it in
+    far: int | None = None  #: feature in which samples far out were farthest first, None if none was
     warned: bool = False  #: of samples far out
     flat: list[int] | None = None  #: features that went flat first, as far as they can be told; None if none has
     flat_at: int = 0  #: samples seen then
@@ -153,6 +157,13 @@ class StreamFit:
             if self.state is not None:
                 self.state.settle()
 
+    def begin(self, engine: Engine) -> None:
+        """Start from the samples so far, unless that is done, though they are fewer than starts usually have."""
+        if self.state is None:
+            began = time.perf_counter()
+            self._start(engine)
+            self.elapsed += time.perf_counter() - began
+
     def warn_far(self) -> None:
         """Say once that samples lie farther out than sources' own values do, and once that they have gone flat."""
         self._warn_flat()
@@ -160,9 +171,10 @@ class StreamFit:
         if excess < GLITCH or self.warned:
             return
         self.warned = True
+        where = "" if self.far is None else f", farthest in feature {feature_label(self.names, self.far)}"
         warnings.warn(
-            f"one of the first {self.seen:,} samples of the stream lies {excess:.2g} times as far out as any may; "
-            "such samples are drawn in before they are learnt from, drop them if they are a sensor's faults",
+            f"one of the first {self.seen:,} samples of the stream lies {excess:.2g} times as far out as any may"
+            f"{where}; such samples are drawn in before they are learnt from, drop them if they are a sensor's faults",
             OutlierWarning,
             stacklevel=3,
         )
@@ -171,7 +183,7 @@ class StreamFit:
         if self.flat is None or self.warned_flat:
             return
         self.warned_flat = True
-        shown = ", ".join(map(str, self.flat[:MOST_NAMED])) + (", ..." if len(self.flat) > MOST_NAMED else "")
+        shown = some_of([feature_label(self.names, i) for i in self.flat])
         where = "a combination of features" if not self.flat else f"feature{'s' * (len(self.flat) > 1)} {shown}"
         warnings.warn(
             f"the stream went flat before sample {self.flat_at:,}: no variance along {where} (a sensor that came off, "
@@ -189,8 +201,8 @@ class StreamFit:
                 "Input X is finite but its squares overflow; the block was not used, rescale it or drop its outliers"
             )
         raise DataError(
-            f"Input X contains NaN or infinity at sample {bad[0][0]} of this block, feature {bad[0][1]}; "
-            "the block was not used, go on with the next one"
+            f"Input X contains NaN or infinity at sample {bad[0][0]} of this block, "
+            f"feature {feature_label(self.names, int(bad[0][1]))}; the block was not used, go on with the next one"
         )
 
     def _keep(self, X: Array, engine: Engine) -> None:
@@ -207,8 +219,7 @@ class StreamFit:
 
     def _start(self, engine: Engine) -> None:
         """Fit the samples so far with the default solver and hand over to the online one."""
-        X, excess = draw_in_all(np.concatenate(self.buffer))
-        source = ArraySource(X)
+        source, excess = self._kept()
         fitted = fit_source(source, self._start_options(self.rng), engine)
         problem = Problem(source, fitted.whitening, engine)
         surrogate = Surrogate.from_moments(problem.moments(fitted.W, fitted.densities), problem.covariance)
@@ -221,6 +232,14 @@ class StreamFit:
         self.state.loss = fitted.loss
         self.buffer.clear()
         self._record(source.n_samples)
+
+    def _kept(self) -> tuple[ArraySource, float]:
+        """The samples so far, none of them far out, and the most that one's distance was divided by."""
+        kept = np.concatenate(self.buffer)
+        X, excess = draw_in_all(kept)
+        if excess >= GLITCH:
+            self.far = farthest_feature(kept, X.mean(axis=0), X.std(axis=0))
+        return ArraySource(X, names=self.names), excess
 
     def _start_options(self, rng: np.random.Generator) -> Options:
         return replace(self.options, solver="progressive", tol=None, max_iter=500, callbacks=(), rng=rng)
@@ -239,6 +258,8 @@ class StreamFit:
         if X.dtype == np.float32 and np.abs(Z).max(initial=0.0) <= SHORT_REACH:
             Z = Z.astype(np.float32)
         make_online(self.options).update(self.state, Z, engine=engine, whole=False)
+        if self.far is None and self.state.excess >= GLITCH:
+            self.far = farthest_feature(X, self.whitening.mean, deviations(self.whitening))
         if self.flat is None and len(self.state.flat):
             self.flat, self.flat_at = flat_features(self.state.flat, self.whitening), self.seen
         self._record(len(X))
@@ -262,10 +283,13 @@ class StreamFit:
         except DataError:
             return self.provisional
 
-    def result(self) -> Fitted:
-        """The model of all samples so far; raises DataError if they allow none."""
+    def result(self, callbacks: tuple[Callback, ...] = ()) -> Fitted:
+        """The model of all samples so far; raises DataError if they allow none.
+
+        Where they are too few for a start, their own fit is the model, and `callbacks` see its steps.
+        """
         if self.state is None:
-            return self._provisional_result()
+            return self._provisional_result(callbacks)
         whitening, state = self.whitening, self.state
         assert whitening is not None
         centred = replace(whitening, mean=whitening.mean + whitening.inverse @ state.shift)
@@ -283,18 +307,20 @@ class StreamFit:
         )
         return _shown(fitted, self.order, self.signs)
 
-    def _provisional_result(self) -> Fitted:
+    def _provisional_result(self, callbacks: tuple[Callback, ...]) -> Fitted:
+        stop = StopReason.STREAM_END
         if self.buffered < 2:
             raise DataError(f"the stream gave n_samples={self.buffered} so far; at least 2 samples are needed")
         if self.provisional is None or self.buffered >= 2 * self.fitted_at:
-            X, excess = draw_in_all(np.concatenate(self.buffer))
-            source = ArraySource(X)
+            source, excess = self._kept()
             options = self._start_options(np.random.default_rng(self.buffered))
-            fitted = fit_source(source, options, ThreadEngine(1))
+            fitted = fit_source(source, replace(options, callbacks=callbacks), ThreadEngine(1))
+            if fitted.stop in (StopReason.CALLBACK, StopReason.INTERRUPTED):
+                stop = fitted.stop
             self.provisional = _shown(fitted, *self._alignment(fitted))
             self.excess = excess
             self.fitted_at = self.buffered
-        return replace(self.provisional, n_samples=self.buffered, stop=StopReason.STREAM_END)
+        return replace(self.provisional, n_samples=self.buffered, stop=stop)
 
 
 def _squares_are_finite(X: Array, whitening: Whitening | None) -> bool:
@@ -319,10 +345,20 @@ def _with_digits(covariance: F64, W: F64) -> F64:
 
 def flat_features(directions: F64, whitening: Whitening) -> list[int]:
     """Features that whitened samples flat in these `directions` ``(r, k)`` are flat in, as far as they can be told."""
-    deviations = np.sqrt(np.einsum("ij,ij->i", whitening.inverse, whitening.inverse))
-    weights = (directions @ whitening.matrix) * deviations
+    weights = (directions @ whitening.matrix) * deviations(whitening)
     shares = np.sum(np.linalg.qr((weights / np.linalg.norm(weights, axis=1, keepdims=True)).T)[0] ** 2, axis=1)
     return [int(i) for i in np.flatnonzero(shares >= NAMED)]
+
+
+def deviations(whitening: Whitening) -> F64:
+    """Standard deviation of each feature, as far as white samples tell."""
+    return np.sqrt(np.einsum("ij,ij->i", whitening.inverse, whitening.inverse))
+
+
+def farthest_feature(X: Array, mean: F64, scales: F64) -> int:
+    """Feature of the largest single value of `X` ``(b, f)``, in units of `scales`; those of scale 0 do not count."""
+    far = np.maximum(X.max(axis=0) - mean, mean - X.min(axis=0))
+    return int(np.argmax(np.divide(far, scales, out=np.zeros(len(far)), where=scales > 0)))
 
 
 def _shown(fitted: Fitted, order: npt.NDArray[np.intp], signs: F64) -> Fitted:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from majorica.engines.base import Engine, total
 from majorica.errors import DataError, OutlierWarning, ParameterError, RankError, RankWarning
 from majorica.sources.base import Block, Source
+from majorica.sources.names import feature_label, some_of
 from majorica.statistics import F64
 
 Array = npt.NDArray[np.floating]
@@ -213,9 +214,7 @@ def _warn_reduced(
         return
     constant = np.flatnonzero(~varying)
     if constant.size:
-        names = [source.feature_names[i] if source.feature_names is not None else str(i) for i in constant[:5]]
-        more = ", ..." if constant.size > 5 else ""
-        why = f"constant feature(s) {', '.join(names)}{more}"
+        why = f"constant feature(s) {some_of([feature_label(source.feature_names, int(i)) for i in constant])}"
     elif rank == source.n_features - 1:
         why = "average reference or one duplicated feature?"
     else:
@@ -233,7 +232,7 @@ def warn_outlier(source: Source, n: int, shares: F64) -> None:
     if not len(far) or n < ENOUGH:
         return
     worst = far[np.argmax(shares[far])]
-    name = source.feature_names[worst] if source.feature_names is not None else str(worst)
+    name = feature_label(source.feature_names, int(worst))
     more = f" (and that of {len(far) - 1} more)" if len(far) > 1 else ""
     warnings.warn(
         f"one of {n:,} samples holds {min(shares[worst], 1):.0%} of the variance of feature {name}{more} and is likely "
@@ -257,7 +256,7 @@ def raise_not_finite(source: Source, blocks: Sequence[Block]) -> None:
             if bad.any():
                 row, column = (int(v) for v in np.argwhere(bad)[0])
                 kind = "NaN" if math.isnan(X[row, column]) else "infinity"
-                name = source.feature_names[column] if source.feature_names is not None else str(column)
+                name = feature_label(source.feature_names, column)
                 raise DataError(
                     f"Input X contains {kind} (inf or NaN are not accepted) at sample {start + row}, feature {name}; "
                     "drop or interpolate such samples first"

@@ -384,9 +384,28 @@ def _unknown_parameter(content: dict, arrays: dict) -> None:
     content["parameters"]["shell"] = True
 
 
+def _unknown_feature(content: dict, arrays: dict) -> None:
+    content["fitted"]["_stream"]["fields"]["far"] = 10**9
+
+
+def _text_for_a_feature(content: dict, arrays: dict) -> None:
+    content["fitted"]["_stream"]["fields"]["flat"] = ["x"]
+
+
 @pytest.mark.parametrize(
     "edit",
-    [_wrong_moments, _nan, _method, _dunder, _foreign, _own_but_not_allowed, _parameter, _unknown_parameter],
+    [
+        _wrong_moments,
+        _nan,
+        _method,
+        _dunder,
+        _foreign,
+        _own_but_not_allowed,
+        _parameter,
+        _unknown_parameter,
+        _unknown_feature,
+        _text_for_a_feature,
+    ],
 )
 def test_well_signed_lies_are_refused(edit: object, model: tuple[ICA, bytes], tmp_path: Path) -> None:
     load_bytes(signed(model[1], lambda content, arrays: None), tmp_path)

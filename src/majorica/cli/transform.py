@@ -59,14 +59,11 @@ def write_sources(ica: Any, data: Any, file: IO[bytes], advance: Callable[[int],
     """Write a .npy array of the sources of `data` to `file`, and return how many samples it has."""
     import numpy as np
 
-    from majorica.errors import DataError
-    from majorica.inputs import check_names
+    from majorica.inputs import check_features
     from majorica.sources import as_source
     from majorica.sources.spool import SpoolWriter
 
-    if data.n_features != ica.n_features_in_:
-        raise DataError(f"the data has {data.n_features} features, the model was fitted on {ica.n_features_in_}")
-    check_names(ica, data.feature_names)
+    check_features(ica, data)
     k = int(ica.n_components_)
     if data.n_samples is None:
         writer = SpoolWriter(file, n_features=k, dtype=data.dtype)

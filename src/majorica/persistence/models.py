@@ -181,6 +181,9 @@ def _check_stream(session: Any, f: int) -> None:
             raise ContainerError(f"its first samples have not {f} features")
     if sum(len(X) for X in session.buffer) != (session.buffered if session.state is None else 0):
         raise ContainerError("its first samples are not all there")
+    named = [*(session.flat or []), *([] if session.far is None else [session.far])]
+    if any(type(i) is not int or not 0 <= i < f for i in named):
+        raise ContainerError(f"it names features that are not among its {f}")
     if session.provisional is not None:
         _check_fitted(session.provisional, len(session.provisional.W), f)
     state = session.state

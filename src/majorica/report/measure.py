@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from majorica.densities.base import Density
 from majorica.errors import DataError
-from majorica.inputs import check_names
+from majorica.inputs import check_features
 from majorica.sources import Source, Stream
 
 F64 = npt.NDArray[np.float64]
@@ -109,9 +109,7 @@ def measure(ica: Any, source: Source | Stream, *, sfreq: float | None = None, ma
     Costs one read of those samples and ``O(k)`` memory beyond one stretch.
     Raises DataError if the samples do not belong to the model or are not finite.
     """
-    if source.n_features != ica.n_features_in_:
-        raise DataError(f"the data has {source.n_features} features, the model was fitted on {ica.n_features_in_}")
-    check_names(ica, source.feature_names)
+    check_features(ica, source)
     W, mean, scale = unit_variance_unmixing(ica)
     sums = _Sums(len(W))
     wanted = TRACE_SAMPLES if sfreq is None else max(32, min(STRETCH, math.ceil(TRACE_SECONDS * sfreq)))

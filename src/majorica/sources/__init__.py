@@ -92,6 +92,15 @@ FORMATS: dict[str, str] = {
 #: Files that belong to another one, which is the one to open.
 _COMPANIONS = {".fdt": ".set", ".eeg": ".vhdr", ".vmrk": ".vhdr"}
 
+#: What may be joined in a list though it has no ``ndim``, by module and class.
+_BLOCKS = (
+    ("mne.io", "BaseRaw"),
+    ("mne", "BaseEpochs"),
+    ("polars", "DataFrame"),
+    ("pyarrow", "Table"),
+    ("pyarrow", "RecordBatch"),
+)
+
 _ACCEPTED = (
     "an array, a data frame, a Dask array, an xarray DataArray, an MNE Raw or Epochs object, the path of a file "
     "(.npy .npz .zarr .h5 .parquet .arrow .csv .set .fif .edf .bdf .vhdr), a list or an iterable of 2-D blocks, "
@@ -111,7 +120,7 @@ def as_source(
         Arrow, Dask), a Dask array, an xarray ``DataArray``, an open HDF5
         dataset or Zarr array, an MNE ``Raw`` or ``Epochs``, a path
         (``file.npz:name``, ``file.h5:/path`` and ``store.zarr:/path`` name one
-        of several arrays), a list of blocks or paths (joined), an iterable of 2-D blocks or a
+        of several arrays), a list of any of these (joined), an iterable of 2-D blocks or a
         torch ``DataLoader`` (a stream), ``"-"`` or a binary file object (a
         stream of raw little-endian float32). A source or stream is returned as
         it is.
@@ -123,7 +132,7 @@ def as_source(
         Values in a sample of a raw binary stream; for other streams the width
         to insist on.
     picks : optional
-        Channels of a recording (as in MNE) or columns of a table.
+        Channels of a recording (as in MNE) or columns of a table, of each one in a list.
 
     Returns
     -------
@@ -151,9 +160,9 @@ def as_source(
     source = _from_library(x, layout, n_features, picks)
     if source is not None:
         return source
-    _refuse(x, picks=picks)
     if isinstance(x, list | tuple):
-        return _from_list(x, layout)
+        return _from_list(x, layout, picks)
+    _refuse(x, picks=picks)
     if callable(getattr(x, "read", None)):
         _refuse(x, layout=layout)
         return raw_stream(x, n_features=n_features)
@@ -221,20 +230,29 @@ def _open_format(kind: str, path: str, **options: Any) -> FileSource:
     return opened
 
 
-def _from_list(x: list[Any] | tuple[Any, ...], layout: Layout | None) -> Source:
-    """A matrix of numbers, or blocks (2-D arrays, paths, sources, delayed values) to join."""
+def is_block(x: Any) -> bool:
+    """Whether `x`, an item of a list, holds samples of its own (a 2-D array, path, recording, table or source)."""
+    return (
+        isinstance(x, os.PathLike | str)
+        or str(getattr(x, "ndim", None)) == "2"
+        or any(_is_a(x, *kind) for kind in _BLOCKS)
+        or _is_source(x)
+    )
+
+
+def _from_list(x: list[Any] | tuple[Any, ...], layout: Layout | None, picks: Any) -> Source:
+    """A matrix of numbers, or blocks (delayed values too) to join; `picks` chooses features of each."""
     if x and all(_is_a(item, "dask.delayed", "Delayed") for item in x):
         from majorica.sources.dask import delayed_source
 
+        _refuse(x, picks=picks)
         return delayed_source(x)
-    is_block = [
-        isinstance(item, os.PathLike | str) or str(getattr(item, "ndim", None)) == "2" or _is_source(item) for item in x
-    ]
-    if not x or not all(is_block):
+    if not x or not all(map(is_block, x)):
+        _refuse(x, picks=picks)
         return ArraySource(numeric_array(x), layout=layout)
     parts = []
     for item in x:
-        part = as_source(item, layout=None if _is_source(item) else layout)
+        part = as_source(item, layout=None if _is_source(item) else layout, picks=picks)
         if not isinstance(part, Source):
             raise DataTypeError("A list of blocks cannot hold a stream.")
         parts.append(part)

@@ -10,6 +10,7 @@ from majorica.errors import DataError
 from majorica.sources.base import Array, Source
 from majorica.sources.chunks import bounds_of
 from majorica.sources.matrix import MatrixSource
+from majorica.sources.names import differences, same_names
 from majorica.sources.rules import as_block, float_dtype
 
 
@@ -29,12 +30,17 @@ class JoinedSource(MatrixSource):
         first = self.parts[0]
         for k, part in enumerate(self.parts):
             if part.n_features != first.n_features:
+                which = differences(first.feature_names, part.feature_names)
                 raise DataError(
-                    f"Blocks must have one width: block {k} has {part.n_features} features, "
-                    f"block 0 has {first.n_features}."
+                    f"Blocks must have one width: block {k} has {part.n_features} features, block 0 has "
+                    f"{first.n_features}{f': {which}; pass picks=NAMES to choose what all have' if which else ''}."
                 )
-            if part.feature_names != first.feature_names:
-                raise DataError(f"The feature names of block {k} differ from those of block 0.")
+            if not same_names(part.feature_names, first.feature_names):
+                which = differences(first.feature_names, part.feature_names)
+                raise DataError(
+                    f"The feature names of block {k} differ from those of block 0: "
+                    f"{which or 'another order, or only one of them has names'}."
+                )
         self._bounds = bounds_of([part.n_samples for part in self.parts])
         self.n_samples, self.n_features = self._bounds[-1], first.n_features
         self.dtype = float_dtype(*(part.dtype for part in self.parts))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,8 +12,9 @@ import numpy as np
 from majorica.errors import DataError, ParameterError, SourceError, optional_import
 from majorica.sources.base import Array
 from majorica.sources.chunks import bounds_of
+from majorica.sources.fif import check_fif_size, holds_epochs
 from majorica.sources.matrix import FileSource, MatrixSource
-from majorica.sources.rules import check_shape
+from majorica.sources.rules import check_shape, float_dtype
 
 
 class RawSource(MatrixSource):
@@ -63,13 +63,15 @@ class RawSource(MatrixSource):
 class RecordingSource(FileSource):
     """A recording in any format MNE reads (FIF, EDF, BDF, BrainVision, ...), opened without loading it.
 
-    `picks` and the samples left out are as in :class:`RawSource`.
+    `picks` and the samples left out are as in :class:`RawSource`. A FIF file
+    of epochs is what ``mne.read_epochs`` gives, as in :class:`EpochsSource`.
     """
 
     kind = "recording"
     fixed_layout = "channels-first"
     takes_picks = True
     _raw: Any = None
+    _source: Any = None
 
     def _open(self) -> None:
         mne = optional_import("mne", extra="mne", purpose="reading recordings")
@@ -77,14 +79,23 @@ class RecordingSource(FileSource):
             check_edf_size(self.path)
         if self.path.lower().endswith(".fif"):
             check_fif_size(self.path)
-        self._raw = mne.io.read_raw(self.path, preload=False, verbose="ERROR")
-        self._source = RawSource(self._raw, picks=self.picks)
+        self._source = self._read(mne)
         self.dtype, self.feature_names = self._source.dtype, self._source.feature_names
         self.n_samples, self.n_features = self._source.n_samples, self._source.n_features
 
+    def _read(self, mne: Any) -> RawSource | EpochsSource:
+        try:
+            self._raw = mne.io.read_raw(self.path, preload=False, verbose="ERROR")
+        except Exception:
+            if not (self.path.lower().endswith((".fif", ".fif.gz")) and holds_epochs(self.path)):
+                raise
+            self._raw = mne.read_epochs(self.path, preload=False, verbose="ERROR")
+            return epochs_source(self._raw, picks=self.picks)
+        return RawSource(self._raw, picks=self.picks)
+
     @property
     def raw(self) -> Any:
-        """The MNE ``Raw`` object behind the source."""
+        """The MNE object behind the source: ``Raw``, or ``Epochs`` if the file holds these."""
         return self._raw
 
     def _load(self, start: int, stop: int) -> Array:
@@ -93,8 +104,9 @@ class RecordingSource(FileSource):
     def close(self) -> None:
         """Close the recording."""
         super().close()
-        if self._raw is not None:
-            self._raw.close()
+        raw, self._raw, self._source = self._raw, None, None
+        if hasattr(raw, "close"):  # epochs close their file when nobody holds them any more
+            raw.close()
 
 
 class EpochsSource(MatrixSource):
@@ -125,6 +137,7 @@ class EpochsSource(MatrixSource):
         if first >= last:
             return np.empty((0, self.n_features))
         data = self.epochs.get_data(picks=self._names, item=slice(first, last), verbose="ERROR")
+        float_dtype(data.dtype)  # refuses complex ones
         samples = np.swapaxes(data[:, :, :: self.step], 1, 2).reshape(-1, self.n_features)
         return samples[start - first * self._length : stop - first * self._length]
 
@@ -191,24 +204,3 @@ def check_edf_size(path: str) -> None:
             f"{path}: truncated, its header promises {n_records} records ({needed} bytes) but {present} bytes are "
             "there; to use what is left, pass mne.io.read_raw(path) instead of the path."
         )
-
-
-def check_fif_size(path: str) -> None:
-    """Refuse a FIF file whose last tag is cut off; MNE would only use what is left.
-
-    Walks the headers of the tags (kind, type, size, next), one a buffer of samples.
-    """
-    position, present = 0, os.path.getsize(path)
-    with open(path, "rb") as handle:
-        while 0 <= position < present:
-            handle.seek(position)
-            header = handle.read(16)
-            size, following = struct.unpack(">8xii", header) if len(header) == 16 else (0, 0)
-            end = position + 16 + max(0, size)
-            if end > present:
-                raise SourceError(
-                    f"{path}: truncated or damaged, {end} bytes are promised but {present} bytes are there; "
-                    "to use what is left, pass mne.io.read_raw(path) instead of the path."
-                )
-            # 0: the next tag follows; -1: there is none; else where it is. Never back, so the walk ends.
-            position = end if following == 0 else following if following > position else -1
