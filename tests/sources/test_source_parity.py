@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -81,3 +82,16 @@ def test_source_passes_through():
     assert as_source(source) is source
     with pytest.raises(ParameterError, match="layout"):
         as_source(source, layout="channels-first")
+
+
+@pytest.mark.parametrize("view", [np.asfortranarray, lambda x: np.repeat(x, 2, axis=0)[::2], lambda x: x[:, ::2]])
+def test_random_samples_of_views_are_read_without_a_copy_of_all(view):
+    """Every block of a subset had copied the whole array first."""
+    x = view(np.random.default_rng(0).standard_normal((50_000, 10)))
+    source, block = as_source(x), ((100, 164), (40_000, 40_064))
+    tracemalloc.start()
+    got = read_block(source, block)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert_same_bits(got, np.concatenate([x[100:164], x[40_000:40_064]]))
+    assert peak < 0.1 * x.nbytes

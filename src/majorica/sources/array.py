@@ -66,7 +66,7 @@ class ArraySource(MatrixSource):
             whole = self.array[: self.n_samples // unit * unit].reshape(-1, unit * self.n_features)
             taken = np.take(whole, rows_of(ranges // unit), axis=0).reshape(-1, self.n_features)
         else:
-            taken = np.take(self.array, rows_of(ranges), axis=0)
+            taken = self.array[rows_of(ranges)]  # np.take would first copy all of an array in another order
         return as_block(taken, self.dtype)
 
 
