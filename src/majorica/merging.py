@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from majorica.densities.table import Densities
 from majorica.errors import ParameterError
-from majorica.statistics import F64, invert
+from majorica.statistics import F64, invert, source_variances
 from majorica.surrogate import Surrogate, stationary_surrogate
 from majorica.whitening import Whitening
 
@@ -93,8 +93,10 @@ def _into_basis(part: Part, first: Part) -> Surrogate:
     order, signs = match_components(part.W @ part.whitening.matrix, first.whitening.inverse, first.W)
     W = signs[:, None] * part.W[order]
     chosen = part.densities.take(order)
-    fresh = stationary_surrogate(W, part.surrogate.covariance, first.densities)
     source = part.surrogate
+    # Shapes are made for their own scale, at which alone a row is where the first's shapes would leave it.
+    scales = source_variances(first.W, first.surrogate.covariance) / source_variances(W, source.covariance)
+    fresh = stationary_surrogate(np.sqrt(scales)[:, None] * W, source.covariance, first.densities)
     out = Surrogate(fresh.moments, fresh.tilts, fresh.offsets, source.covariance)
     for i, j in enumerate(order):
         if chosen[i] == first.densities[i]:  # otherwise the part's moments are of another density: use the model's own

@@ -299,6 +299,16 @@ def test_models_of_finite_fits_merge_too() -> None:
     assert error_of(merged, A) < np.mean([error_of(part, A) for part in parts])
 
 
+@pytest.mark.parametrize("seed", [0, 7, 14])
+def test_short_adaptive_fits_merge_whatever_the_scales_of_their_rows(seed: int) -> None:
+    """A part's row was taken at its own scale for the first's shape: the merged model was worse than any part."""
+    X, A = mixture(1500, p=4, seed=seed)
+    parts = [ICA(random_state=0).fit(X[:750]), ICA(random_state=0).fit(X[750:])]
+    merged = ICA.merge(parts)
+    assert merged.score(X) > min(part.score(X) for part in parts)
+    assert error_of(merged, A) < max(error_of(part, A) for part in parts)
+
+
 def test_models_that_do_not_fit_together_are_refused() -> None:
     X, _ = mixture(20_000, p=4)
     a = ICA(random_state=0).fit(X)
