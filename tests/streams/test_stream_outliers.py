@@ -104,6 +104,15 @@ def test_a_sensor_that_becomes_loud_is_followed() -> None:
     assert error(learn(X), A, X[20_000:]) < 0.01
 
 
+@pytest.mark.parametrize("half_life", [None, 5000])
+def test_flat_sources_are_found_again_after_a_loud_stretch(half_life: float | None) -> None:
+    """Their rows, made for the loud one, had grown so slowly that shapes followed them: sources stayed lost."""
+    X, A = mixture("uniform", n=120_000)
+    X -= 3
+    X[20_000:40_000] *= 100
+    assert error(learn(X, half_life=half_life), A, X[-20_000:]) < 0.01
+
+
 def test_the_warning_comes_once_and_costs_nothing() -> None:
     X, _ = mixture(n=14_000)
     X[11_200] *= 1e6

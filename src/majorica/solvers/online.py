@@ -31,6 +31,8 @@ REFIT_EVERY = 10
 LEAST_GAIN = 1e-3
 #: Median absolute value from which on a source is too large for the shape it has, which is made for one of about 1/2.
 FAR_OFF = 2.0
+#: And up to which one is too small.
+TOO_SMALL = 0.1
 #: The shape that such a source starts again with, until means tell: super-Gaussian, whose rows move fastest.
 FIRST = Piecewise(tuple(np.array([1.8, 0.1]) @ TIED))
 #: Shortest mini-batch of a memory that grows; it doubles while two of it fit into the memory.
@@ -316,21 +318,22 @@ class Online:
             _start_again(state, shapes, changed)
 
     def _bring_back(self, state: OnlineState, shapes: Shapes, glance: Glance) -> bool:
-        """Bring rows back at once that have many times the size their shapes are made for; whether there were any.
+        """Bring rows back at once that have many times the size their shapes are made for, or a small part of it.
 
-        So it is when a source has become louder. Its row shrinks by itself, but
+        So it is when a source has become louder, or less loud. Its row shrinks or grows by itself, but
         by ever the same small steps if its density is not super-Gaussian, whose majorizer
-        is as steep far out as at its steepest; and the shape would follow the row.
+        is as steep far out as at its steepest; and the shape would follow the row. Returns whether there were any.
         Shapes with light tails stay: they are rarely found again. Others start again with `FIRST`.
         """
         assert state.surrogate is not None
         far: npt.NDArray[np.bool_] = state.densities.flat_weights > 0
         if far.any():
             sources = np.abs(glance.sources)
-            far &= sources.mean(axis=1) > FAR_OFF / 2  # cheaper, and rarely true
+            means = sources.mean(axis=1)
+            far &= (means > FAR_OFF / 2) | (means < 2 * TOO_SMALL)  # cheaper, and rarely true
         if far.any():
             sizes = np.median(sources, axis=1)
-            far &= sizes > FAR_OFF
+            far &= (sizes > FAR_OFF) | ((sizes < TOO_SMALL) & (sizes > 0))
         if not far.any():
             return False
         state.W[far] /= sizes[far, None]
