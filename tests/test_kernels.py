@@ -282,8 +282,10 @@ def test_nan_and_infinity_are_not_swallowed() -> None:
 def test_scatter_equals_its_twin(dtype, b: int, f: int) -> None:
     rng = np.random.default_rng(b + f)
     X = np.ascontiguousarray(rng.laplace(size=(b, f)) * np.geomspace(1e-6, 1e6, f) + 1e3, dtype)
-    (mean, one, *extremes), (twin, other, *others) = compiled.scatter(X), reference.scatter(X)
+    X[b // 2 : b // 2 + 3] = X[b // 2]
+    (mean, one, *extremes, repeats), (twin, other, *others, twins) = compiled.scatter(X), reference.scatter(X)
     np.testing.assert_array_equal(extremes, others)
+    assert repeats == twins >= min(b - b // 2, 3) - 1
     scale = np.sqrt(np.diag(other)) + 1e-30
     np.testing.assert_allclose(mean, twin, rtol=1e-12)
     np.testing.assert_allclose(one / scale / scale[:, None], other / scale / scale[:, None], atol=1e-9)

@@ -71,6 +71,10 @@ class OutlierWarning(MajoricaWarning):
     """Samples lie so far out that they are hardly the sources' own."""
 
 
+class RepeatWarning(MajoricaWarning):
+    """Many samples equal the one before, as padding or a lost connection leave them."""
+
+
 class FlatWarning(MajoricaWarning):
     """A stream has no variance along some direction any more, and is not learnt from until it has."""
 

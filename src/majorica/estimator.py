@@ -416,14 +416,18 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         self.__dict__.update(published)
 
     def _warn_unconverged(self) -> None:
-        """Say with figures that `max_iter` ended the fit."""
-        if self._fitted.stop is StopReason.MAX_ITER and self.tol != 0:
-            warnings.warn(
-                f"ICA did not converge in {self.n_iter_} passes: {_achieved(self._fitted, self.tol)}; "
-                "raise max_iter, or tol if that is good enough",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        """Say with figures that `max_iter` ended the fit, or that nothing could take it further."""
+        stop = self._fitted.stop
+        if self.tol == 0 or stop not in (StopReason.MAX_ITER, StopReason.STUCK):
+            return
+        advice = "raise max_iter, or tol if that is good enough"
+        if stop is StopReason.STUCK:
+            advice = stop.value.removeprefix("not converged: ")
+        warnings.warn(
+            f"ICA did not converge in {self.n_iter_} passes: {_achieved(self._fitted, self.tol)}; {advice}",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
 
 
 @contextmanager

@@ -186,7 +186,7 @@ def fit_source(
         density = options.density if isinstance(options.density, Density) else None
         resumed = checkpoint.resume({**identify(options), "data": fingerprint(source)}, density=density)
     if resumed is None:
-        whitening = fit_whitening(source, blocks, engine, n_components=options.n_components)
+        whitening = fit_whitening(source, blocks, engine, n_components=options.n_components, adaptive=options.adaptive)
         problem = Problem(source, whitening, engine, blocks)
         start = start_matrix(options, problem.p)
         densities = options.densities(problem.p)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from majorica.engines.base import Engine, total
-from majorica.errors import DataError, OutlierWarning, ParameterError, RankError, RankWarning
+from majorica.errors import DataError, OutlierWarning, ParameterError, RankError, RankWarning, RepeatWarning
 from majorica.sources.base import Block, Source
 from majorica.sources.names import feature_label, some_of
 from majorica.statistics import F64
@@ -26,6 +26,8 @@ _TINY = float(np.finfo(np.float64).tiny)
 #: Share of a feature's scatter from which one sample is an outlier (heavy tails come to half of it now and then),
 #: where there are enough samples to tell.
 MOST, ENOUGH = 0.9, 100
+#: Share of samples that equal the one before from which on they may be fitted instead of the sources.
+REPEATED = 0.05
 #: Share from which on sums of float32 cannot tell what all other samples would gain.
 HEAVY = 0.1
 #: Below this ratio of eigenvalues, a second pass over whitened samples refines the whitening.
@@ -41,6 +43,7 @@ class Covariance:
     scatter: F64  #: sum of (x - mean)(x - mean)^T, (f, f)
     low: F64  #: lowest value of each feature
     high: F64  #: highest
+    repeats: int = 0  #: samples that equal the one before
 
     def __iadd__(self, other: Covariance) -> Covariance:
         n = self.n + other.n
@@ -49,6 +52,7 @@ class Covariance:
         self.scatter += np.outer(shift, shift * (self.n * other.n / n))
         self.mean += shift * (other.n / n)
         self.n = n
+        self.repeats += other.repeats
         np.minimum(self.low, other.low, out=self.low)
         np.maximum(self.high, other.high, out=self.high)
         return self
@@ -105,9 +109,14 @@ def whitened_covariance_block(X: Array, mean: F64, K: F64) -> Covariance:
 
 
 def fit_whitening(
-    source: Source, blocks: Sequence[Block], engine: Engine, *, n_components: int | float | None = None
+    source: Source,
+    blocks: Sequence[Block],
+    engine: Engine,
+    *,
+    n_components: int | float | None = None,
+    adaptive: bool = False,
 ) -> Whitening:
-    """Centre, standardise, find the rank and whiten.
+    """Centre, standardise, find the rank and whiten; says what is odd, also of what `adaptive` densities would fit.
 
     The rank is judged on the correlation matrix, so channels of very
     different units do not hide each other. Costs one pass (two for very
@@ -137,6 +146,8 @@ def fit_whitening(
     k = choose_dimension(values, rank, n_components, source.n_features)
     _warn_reduced(source, varying, rank, k, n_components)
     warn_outlier(source, n, covariance.share_of_one)
+    if adaptive:
+        warn_repeats(n, covariance.repeats)
     root = np.sqrt(values[:k])
     K = (vectors[:, :k] / root).T / scale
     inverse = scale[:, None] * vectors[:, :k] * root
@@ -240,6 +251,17 @@ def warn_outlier(source: Source, n: int, shares: F64) -> None:
         OutlierWarning,
         stacklevel=2,
     )
+
+
+def warn_repeats(n: int, repeats: int) -> None:
+    """Say that many samples tell nothing: adaptive densities see sources that are mostly at rest, and all at once."""
+    if repeats > REPEATED * n and n >= ENOUGH:
+        warnings.warn(
+            f"{repeats / n:.0%} of {n:,} samples equal the one before (padding, a lost connection, sources at rest?) "
+            "and may be fitted instead of the sources; drop them, or pass density='huber', which minds less",
+            RepeatWarning,
+            stacklevel=2,
+        )
 
 
 def is_heavy(source: Source, shares: F64) -> bool:

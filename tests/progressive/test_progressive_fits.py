@@ -71,10 +71,15 @@ over_densities = pytest.mark.parametrize("density", ["huber", "logcosh", "studen
 
 @over_densities
 @pytest.mark.parametrize("shape", [(2, 1), (3, 1), (3, 2), (10, 9), (33, 32), (1000, 1), (5, 9)], ids=str)
+@pytest.mark.filterwarnings("ignore:ICA did not converge")
 def test_few_samples_or_one_component(shape: tuple[int, int], density: str) -> None:
     X = np.random.default_rng(0).laplace(size=shape)
     ica = ICA(random_state=0, density=density).fit(X)
-    assert ica.converged_
+    if shape == (33, 32) and density in ("student", "adaptive"):  # 32 of 33 samples lie in a plane: there is no minimum
+        assert ica.stop_reason_.startswith("not converged")
+        assert ica.trace_["gradient"][-1] > 1
+    else:
+        assert ica.converged_
     k = min(shape[0] - 1, shape[1])
     assert ica.components_.shape == (k, shape[1])
     np.testing.assert_allclose(ica.inverse_transform(ica.transform(X)), X, atol=1e-10)

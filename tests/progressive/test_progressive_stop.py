@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from majorica.solvers import Progressive
+from majorica.solvers import Progressive, progressive
 from majorica.solvers.levels import SHORT_FROM
 from majorica.solvers.progressive import CHEAP_PRODUCTS
 
@@ -23,11 +23,10 @@ from majorica.solvers.progressive import CHEAP_PRODUCTS
 )
 def test_share_of_the_floor_where_convergence_is_fast(monkeypatch, n: int, p: int, skipped: bool, share: str) -> None:
     solver = Progressive(adaptive=True)
-    monkeypatch.setattr(Progressive, "_met", lambda *_: False)
-    monkeypatch.setattr(Progressive, "_floor", lambda *_: 1.0)
+    monkeypatch.setattr(progressive, "floor_of", lambda *_: 1.0)
     problem = SimpleNamespace(n=n, p=p)
     state = SimpleNamespace(floored=False, gains=[], levels=SimpleNamespace(last=True, skipped=skipped), steps_here=1)
     limit = getattr(solver, share)
     assert solver.cheapest < solver.cheap < solver.fast
-    assert solver._level_done(problem, state, 0.99 * limit)
-    assert not solver._level_done(problem, state, 1.01 * limit)
+    assert solver._small(problem, state, 0.99 * limit)
+    assert not solver._small(problem, state, 1.01 * limit)

@@ -67,7 +67,10 @@ def _centre_row(typingctx, rows, at, m, shift, found, to, apart):
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def _scatter(X, f, tile, shift, nothing, found, samples, stride, products, width):
-    """Fill `shift` with the first tile's mean; add up deviations and extremes, in `found`, and `products`."""
+    """Fill `shift` with the first tile's mean; add up deviations and extremes, in `found`, and `products`.
+
+    Returns how many samples equal the one before.
+    """
     b = X.size // f
     first = min(tile, b)
     for t in range(first):
@@ -82,6 +85,13 @@ def _scatter(X, f, tile, shift, nothing, found, samples, stride, products, width
         for j in range(f):
             _centre_row(samples, j * stride, m, shift[j], found, j * LANES, f * LANES)
         add_squares(samples, f, stride, wide, products, width)
+    repeats = 0
+    for at in range(f, X.size, f):
+        j = at
+        while j < at + f and X[j] == X[j - f]:
+            j += 1
+        repeats += j == at + f
+    return repeats
 
 
 @nb.njit(nogil=True, cache=True)
@@ -93,8 +103,11 @@ def _about_mean(products, total, mean):
             products[j, i] = products[i, j]
 
 
-def scatter(X: npt.NDArray[np.floating]) -> tuple[F64, F64, F64, F64]:
-    """Mean of a block, scatter about it, lowest and highest values; its own first samples keep offsets away."""
+def scatter(X: npt.NDArray[np.floating]) -> tuple[F64, F64, F64, F64, int]:
+    """Mean of a block, scatter about it, lowest and highest values, and how many samples equal the one before.
+
+    Its own first samples keep offsets away.
+    """
     b, f = X.shape
     tile = min(b, tile_of(f, 8))
     rows, width, stride = int(whole_rows(f, 8)), int(whole_tiles(f)), int(whole_stride(tile, 8))
@@ -103,8 +116,9 @@ def scatter(X: npt.NDArray[np.floating]) -> tuple[F64, F64, F64, F64]:
     samples = workspace(rows * stride, np.dtype(np.float64))
     samples[f * stride : width * stride] = 0  # multiplied in vain: what lay there may be slow to multiply
     given = X.reshape(X.size), f, tile, shift, np.zeros(rows), found.reshape(found.size)
-    _scatter(*given, samples, stride, products.reshape(products.size), width)
+    repeats = _scatter(*given, samples, stride, products.reshape(products.size), width)
     total = found[0].sum(axis=1)
     mean = total / b
     _about_mean(products, total, mean)
-    return shift + mean, np.ascontiguousarray(products[:f, :f]), found[1].min(axis=1), found[2].max(axis=1)
+    about = np.ascontiguousarray(products[:f, :f])
+    return shift + mean, about, found[1].min(axis=1), found[2].max(axis=1), int(repeats)

@@ -31,15 +31,15 @@ def whiten(X: Array, mean: F64, K: F64) -> npt.NDArray[np.float32]:
     return ((X - mean) @ K.T).astype(np.float32)
 
 
-def scatter(X: Array) -> tuple[F64, F64, F64, F64]:
-    """Mean of a block, its scatter about that mean, and its lowest and highest values, float64."""
+def scatter(X: Array) -> tuple[F64, F64, F64, F64, int]:
+    """Mean of a block, scatter about it, lowest and highest values, and how many samples equal the one before."""
     deviation = X.astype(np.float64)
     low, high = deviation.min(axis=0), deviation.max(axis=0)
     shift = deviation[:1000].mean(axis=0)
     deviation -= shift
     mean = deviation.mean(axis=0)
     deviation -= mean
-    return shift + mean, deviation.T @ deviation, low, high
+    return shift + mean, deviation.T @ deviation, low, high, int((X[1:] == X[:-1]).all(axis=1).sum())
 
 
 def statistics(X: Array, mean: F64, B: F64, densities: Densities) -> Statistics:

@@ -28,6 +28,10 @@ class StopReason(Enum):
     GRADIENT = "converged: the relative gradient is below tol"
     FLOOR = "converged: what is left to gain is below the statistical floor"
     STALLED = "converged: no step lowers the loss at working precision"
+    STUCK = (
+        "not converged: the loss falls no further, but its gradient is far from zero; "
+        "it may have no minimum for these samples (too few, or many of them equal?): try another density"
+    )
     MAX_ITER = "not converged: max_iter passes were made; raise max_iter or tol"
     CALLBACK = "stopped by a callback"
     INTERRUPTED = "interrupted by the user; the model is the best so far"
@@ -37,6 +41,16 @@ class StopReason(Enum):
     def converged(self) -> bool:
         """Whether this counts as success."""
         return self in (StopReason.GRADIENT, StopReason.FLOOR, StopReason.STALLED, StopReason.STREAM_END)
+
+
+#: Largest entry of the relative gradient at which a fit that no step takes further counts as converged, and at which
+#: one does that has little left to gain.
+STEEP, STEEPEST = 0.1, 1.0
+
+
+def stalled(gradient: float) -> StopReason:
+    """Why a fit ends that no step takes further."""
+    return StopReason.STALLED if gradient <= STEEP else StopReason.STUCK
 
 
 @dataclass

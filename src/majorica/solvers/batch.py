@@ -9,7 +9,7 @@ import numpy as np
 
 from majorica.densities.table import Densities
 from majorica.problem import Problem
-from majorica.solvers.base import State, StopReason
+from majorica.solvers.base import State, StopReason, stalled
 from majorica.solvers.shapes import Shapes
 from majorica.statistics import F64, invert
 from majorica.surrogate import Surrogate
@@ -25,6 +25,8 @@ class BatchState(State):
     idle: int = 0  #: steps since the loss or the gradient last fell
 
 
+#: What the loss may rise by for it to be rounding.
+ROUNDING = 1e-9
 #: Steps without a fall of the loss or the gradient that count as a stall.
 PATIENCE = 10
 
@@ -51,16 +53,20 @@ class Batch:
     def step(self, problem: Problem, state: BatchState) -> None:
         """Minimise the surrogate over each row, then touch the loss again at the new `W`."""
         assert state.surrogate is not None
-        before = state.loss
+        before, W, densities, surrogate = state.loss, state.W.copy(), state.densities, state.surrogate
         inverse = invert(state.W)
         state.surrogate.minimise(state.W, inverse, state.densities, iterations=self.iterations, backend=problem.backend)
         self._adapt(problem, state)
         self._majorize(problem, state)
+        if not state.loss <= before + ROUNDING * max(1.0, abs(before)):  # W is all but singular
+            state.W, state.densities, state.surrogate, state.loss = W, densities, surrogate, before
+            state.stop = StopReason.STUCK
+            return
         threshold = gradient_threshold(self.tol, problem.n)
         if state.gradient <= threshold:
             state.stop = StopReason.GRADIENT if self.tol is not None else StopReason.FLOOR
         elif self.tol != 0 and self._idle(state, before - state.loss) >= PATIENCE:
-            state.stop = StopReason.STALLED
+            state.stop = stalled(state.gradient)
 
     def _idle(self, state: BatchState, fall: float) -> int:
         """Steps without progress: near a minimum the gradient still falls when the loss, its square, no longer can."""

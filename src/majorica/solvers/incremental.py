@@ -15,7 +15,7 @@ from majorica.errors import ParameterError
 from majorica.kernels.codes import CodeTable
 from majorica.kernels.scratch import aligned
 from majorica.problem import Problem
-from majorica.solvers.base import State, StopReason
+from majorica.solvers.base import State, StopReason, stalled
 from majorica.solvers.batch import gradient_threshold
 from majorica.solvers.minibatch import KeptWhite, run_compiled
 from majorica.solvers.rounds import run_message, run_round
@@ -262,4 +262,4 @@ class Incremental:
         if state.gradient <= threshold:
             state.stop = StopReason.GRADIENT if self.tol is not None else StopReason.FLOOR
         elif self.tol != 0 and fall <= 1e-15 * abs(state.loss):
-            state.stop = StopReason.STALLED
+            state.stop = stalled(state.gradient)

@@ -81,6 +81,11 @@ class Levels:
             self.size = len(self.order)
         self._kept = self._held = None
 
+    def upto(self, most: int) -> Levels:
+        """The level itself, or one within it of about `most` samples if it has more."""
+        size = max(1, most // self.unit)
+        return self if size >= self.size else Levels(self.order, self.unit, size)
+
     def blocks(self, problem: Problem) -> list[Block]:
         """Blocks of this level, in the order of the samples."""
         if self.last:

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
-from majorica.densities.base import PIECEWISE
 from majorica.densities.table import Densities
 from majorica.kernels.reference import minimise_row
 from majorica.problem import Problem
-from majorica.solvers.base import State, StopReason
+from majorica.solvers.base import STEEPEST, StopReason, stalled
+from majorica.solvers.curvatures import leave_saddles
+from majorica.solvers.gains import (
+    LOOK_NUMBERS,
+    ROTATION_NUMBERS,
+    ROTATION_SAMPLES,
+    ProgressiveState,
+    floor_of,
+    is_deceived,
+    is_gaining,
+    rounding_of,
+)
 from majorica.solvers.held import TRIES, Evaluation, evaluation, first_length, shortened
 from majorica.solvers.levels import FEW_PRODUCTS, SHORT_FROM, Levels
 from majorica.solvers.quasinewton import Memory
 from majorica.solvers.ridges import settle_scales
 from majorica.solvers.rotations import escape, flat_pairs
 from majorica.solvers.shapes import Shapes
-from majorica.statistics import F64, Statistics, invert, unpack_symmetric
+from majorica.statistics import F64, invert, unpack_symmetric
 
 #: Condition of a start from which on its rows count as nearly dependent, and MM sweeps from there at most: along a
 #: quasi-Newton step, whose model of the loss is that of independent sources, W would become singular first.
@@ -30,40 +40,18 @@ MOST_FINISHES = 3
 #: Nats a component below which a step on a level is not worth its time; where convergence is slow, on the last level
 #: too, as of very long data the statistical floor is far smaller.
 WORTH, WORTH_IF_SLOW = 1e-6, 1e-5
-#: Where convergence is slow, steps must also have gained little: this share of what may be left, or so many nats a
-#: component. Where the model is wrong they gain several times what the block Hessian promises.
-GAINED, WORTH_GAINED = 0.3, 2e-5
 #: Data of at most this many numbers are solved patiently where adaptive densities converge slowly, for so many steps:
 #: between nearly Gaussian sources the loss is so flat that a third of the floor is most of the angle.
 PATIENT_NUMBERS, PATIENT_STEPS = 100_000, 40
 #: Products of a pass up to which one pass more is worth it however many the samples: of two nearly Gaussian sources
 #: the predicted gain says too little of the angle.
 CHEAP_PRODUCTS = 10_000_000
+#: Samples of a level before the last from which on scales and shapes are settled together: fewer are fitted as such.
+SETTLED_SAMPLES = 10_000
+#: Nats over some of the samples that a new scale and shape must gain, as they would where there is nothing to gain.
+OVERFIT = 3.0
 #: Times that pairs are turned on a level at most: a turn that helped can make another pair worth looking at.
 MOST_TURNS = 4
-#: Rotations of pairs are tried on levels of at most this many samples, and on at most this many numbers of them.
-ROTATION_SAMPLES, ROTATION_NUMBERS = 50_000, 500_000
-
-
-@dataclass
-class ProgressiveState(State):
-    """State of the progressive solver; `statistics`, `upper` and `relative` belong to `W` on the level's samples."""
-
-    levels: Levels = field(default_factory=Levels)
-    statistics: Statistics | None = None
-    relative: F64 = field(default_factory=lambda: np.empty((0, 0)))  #: relative gradient
-    upper: F64 = field(default_factory=lambda: np.empty((0, 0)))  #: block Hessian
-    memory: Memory = field(default_factory=Memory)
-    gains: list[float] = field(default_factory=list)  #: predicted gains of this level's steps, since the last rotation
-    losses: list[float] = field(default_factory=list)  #: the loss before each of these steps
-    steps_here: int = 0  #: steps on this level
-    finishes: int = 0  #: times new shapes kept this level from ending
-    shapes: Shapes | None = None  #: None for fixed densities
-    rotated: bool = False  #: pairs were checked on this level, and no turn helped or turns enough were made
-    turns: int = 0  #: times that turns of pairs helped on this level
-    floored: bool = False  #: the statistical floor was reached, and `tol` asks for more
-    stale: bool = False  #: shapes changed since `relative` was computed
-    sweeps: int = 0  #: MM sweeps that are still to come first, as rows are nearly dependent
 
 
 @dataclass(frozen=True)
@@ -107,7 +95,7 @@ class Progressive:
             state.sweeps = MOST_SWEEPS
         self._evaluate_here(problem, state)
         if state.shapes is not None and not state.sweeps:
-            self._refit(problem, state)
+            self._refit(problem, state, settle=False)
         return state
 
     def step(self, problem: Problem, state: ProgressiveState) -> None:
@@ -135,7 +123,7 @@ class Progressive:
             self._evaluate_here(problem, state)
             state.loss = min(state.loss, known)  # the same point and shapes: they differ by rounding alone
             return
-        if gain < self._rounding(problem, state):  # no row would be seen to gain on this level either
+        if gain < rounding_of(problem, state):  # no row would be seen to gain on this level either
             self._finish_level(problem, state)
             return
         if state.memory.count:
@@ -143,7 +131,7 @@ class Progressive:
             return
         if not self._rows(problem, state):
             if state.levels.last:
-                state.stop = StopReason.STALLED
+                state.stop = stalled(state.gradient)
             else:
                 self._next_level(problem, state)
 
@@ -155,29 +143,29 @@ class Progressive:
             return True
         if state.floored:
             return False
-        floor = self._floor(problem, state)
+        if not state.levels.last and state.steps_here >= LONGEST_LEVEL:
+            return True
+        return self._small(problem, state, gain) and not is_deceived(problem, state, self.accuracy)
+
+    def _small(self, problem: Problem, state: ProgressiveState, gain: float) -> bool:
+        """Whether little is left to gain, by the block Hessian and, where convergence is slow, by the last steps."""
+        floor = floor_of(problem, state)
         recent = state.gains[-4:]
         slow = len(recent) == 4 and gain > 0.3 * recent[0]
         if not state.levels.last:
             worth = (WORTH_IF_SLOW if slow else WORTH) * problem.p
-            enough = max(self.accuracy * floor, 2 * self._rounding(problem, state), worth)
-            small = gain < enough and not (slow and self._gaining(problem, state))
-            return small or state.steps_here >= LONGEST_LEVEL
+            enough = max(self.accuracy * floor, 2 * rounding_of(problem, state), worth)
+            return gain < enough and not (slow and is_gaining(problem, state, self.accuracy))
         if slow:
             if self.adaptive and problem.n * problem.p <= PATIENT_NUMBERS and state.steps_here < PATIENT_STEPS:
                 return gain < self.patient * floor
             share = self.skipping if state.levels.skipped else self.accuracy
             small = gain < max(share * floor, WORTH_IF_SLOW * problem.p)
-            return small and not self._gaining(problem, state)
+            return small and not is_gaining(problem, state, self.accuracy)
         if state.levels.skipped:
             return gain < self.cheapest * floor
         cheap = problem.n < SHORT_FROM or problem.n * problem.p**2 <= CHEAP_PRODUCTS
         return gain < (self.cheap if cheap else self.fast) * floor
-
-    def _gaining(self, problem: Problem, state: ProgressiveState) -> bool:
-        """Whether the last four steps still gained what counts, whatever was promised."""
-        least = max(GAINED * self.accuracy * problem.p**2 / (2 * problem.n), WORTH_GAINED * problem.p)
-        return state.losses[-4] - state.loss > 4 * least
 
     def _coarse_done(self, state: ProgressiveState, gain: float) -> bool:
         """Whether coarse shapes have little left to do where there is one level only: one nat for all samples."""
@@ -194,7 +182,7 @@ class Progressive:
         state.shapes.allow_fine = True
         state.gains.clear()
         state.losses.clear()
-        return self._refit(problem, state, settle=self._thorough(state))
+        return self._refit(problem, state)
 
     def _settled(self, state: ProgressiveState) -> bool:
         """Whether shapes stay put between finishes, so that a `tol` of any size can be reached."""
@@ -208,18 +196,6 @@ class Progressive:
         """Whether shapes are followed to the end: on the last level, if it is small or `tol` asks for it."""
         return state.levels.last and (self.tol is not None or state.n_samples <= ROTATION_SAMPLES)
 
-    def _floor(self, problem: Problem, state: ProgressiveState) -> float:
-        """The statistical floor of the loss, p^2 / (2 n), less on smaller levels, which are solved more tightly."""
-        return math.sqrt(state.n_samples / problem.n) * problem.p**2 / (2 * problem.n)
-
-    def _rounding(self, problem: Problem, state: ProgressiveState) -> float:
-        """What the loss must fall by for it not to be rounding."""
-        error = 0.0 if state.levels.last else state.levels.error(problem)
-        if not error:
-            return 0.0
-        assert state.statistics is not None
-        return error * float(sizes_of_terms(state.statistics, state.densities).sum() / state.n_samples)
-
     def _finish_level(self, problem: Problem, state: ProgressiveState) -> None:
         """Last looks at the shapes and the pairs of this level; then the next one, or the end."""
         shapes, met = state.shapes, self._met(state)
@@ -228,7 +204,7 @@ class Progressive:
             shapes.allow_fine = True
         elif shapes is not None:
             again = state.finishes < MOST_FINISHES or self._thorough(state)
-            if shapes.since and again and self._refit(problem, state, settle=self._thorough(state)):
+            if shapes.since and again and self._refit(problem, state):
                 state.finishes += 1
                 return
             if not state.rotated and state.n_samples <= ROTATION_SAMPLES:
@@ -240,9 +216,16 @@ class Progressive:
             if not shapes.allow_fine and self._refine(problem, state):
                 state.rotated = False
                 return
+        elif not state.rotated and state.n_samples <= ROTATION_SAMPLES and problem.p > 1:
+            helped = self._leave_saddles(problem, state)
+            state.turns += helped
+            state.rotated = not helped or state.turns >= MOST_TURNS
+            if helped:
+                return
         if state.levels.last:
             if self.tol is None or met:
-                state.stop = StopReason.FLOOR if self.tol is None else StopReason.GRADIENT
+                floor = StopReason.FLOOR if state.gradient <= STEEPEST else StopReason.STUCK
+                state.stop = StopReason.GRADIENT if met else floor
                 return
             state.floored = True  # from where a fit without tol ends, on to tol
             if state.stale:
@@ -258,7 +241,7 @@ class Progressive:
         state.gains.clear()
         state.losses.clear()
         state.steps_here = 0
-        state.finishes = state.turns = 0
+        state.finishes = state.turns = state.look_again = 0
         state.rotated = False
         self._evaluate_here(problem, state)
         if state.shapes is not None:  # fitted to fewer samples: new ones come with the first step
@@ -287,7 +270,7 @@ class Progressive:
 
     def _line_search(self, problem: Problem, state: ProgressiveState, direction: F64) -> bool:
         """Take the first step along `direction` that lowers the loss, if any of 10 does."""
-        below = state.loss - self._rounding(problem, state)
+        below = state.loss - rounding_of(problem, state)
         held = state.levels.held(problem, state.densities)
         memory = None if state.stale else state.memory
         if held is None:
@@ -322,7 +305,7 @@ class Progressive:
 
     def _least(self, problem: Problem, state: ProgressiveState) -> float:
         """What a component must gain to get a new shape."""
-        return max(0.005 / state.n_samples, self._rounding(problem, state))
+        return max(0.005 / state.n_samples, rounding_of(problem, state))
 
     def _refit_in_passing(self, state: ProgressiveState, least: float) -> float:
         """Refit the shapes that gain over `least`, without a pass of its own; returns the gain.
@@ -339,37 +322,54 @@ class Progressive:
             state.loss, state.relative, state.stale = state.loss - gain, with_diagonal(state.relative, diagonal), True
         return gain
 
-    def _refit(self, problem: Problem, state: ProgressiveState, *, settle: bool = False) -> bool:
+    def _refit(self, problem: Problem, state: ProgressiveState, *, settle: bool = True) -> bool:
         """Refit the shapes, with the scales to `settle`, and look again; False if that gained less than the floor."""
-        enough = self.accuracy * self._floor(problem, state)
+        enough = self.accuracy * floor_of(problem, state)
         if not self._thorough(state):
             enough = max(enough, 0.5 * problem.p / state.n_samples)
         promised = state.floored or self._met(state)  # tol is for the gradient at the shapes that stay
+        assert state.shapes is not None
+        assert state.statistics is not None
+        sums = replace(
+            state.statistics, loss=state.statistics.loss.copy(), gradient=state.statistics.gradient.copy()
+        )  # a refit changes these in place
+        known = (state.shapes.copy(), state.densities, state.loss, state.relative, sums, state.stale)
         gain = self._refit_in_passing(state, enough / problem.p if promised else self._least(problem, state))
         if gain <= enough and not (promised and state.stale):
+            if state.levels.last and not known[-1]:  # the gradient shall be that of the shapes that stay
+                state.shapes, state.densities, state.loss, state.relative, state.statistics, state.stale = known
+                state.shapes.since = 0
             return False
         state.memory.clear()
+        settle = settle and (state.levels.last or state.n_samples >= SETTLED_SAMPLES)
         if not (settle and self._settle(problem, state, enough / problem.p)):
             self._evaluate_here(problem, state)
         return True
 
     def _settle(self, problem: Problem, state: ProgressiveState, enough: float) -> bool:
-        """Move each source's scale and shape together to where neither gains, if that lowers the loss."""
+        """Move each source's scale and shape together to where neither gains, if that lowers the loss.
+
+        Where they are settled by some of the samples only, they must gain more than such a fit does where there is
+        nothing to gain.
+        """
         assert state.shapes is not None
         assert state.statistics is not None
-        held = state.levels.held(problem, state.densities)
-        if held is None:
-            return False
         W, shapes = state.W.copy(), state.shapes.copy()
-        if not settle_scales(held.Z, W, shapes, state.statistics, enough):
-            return False
-        return self._try(problem, state, W, shapes)
+        held = state.levels.held(problem, state.densities)
+        if held is not None:
+            moved = settle_scales(lambda i: state.W[i] @ held.Z, W, shapes, state.statistics, enough)
+        else:
+            most = max(1, min(ROTATION_SAMPLES, ROTATION_NUMBERS // problem.p))
+            sources = cache(lambda: state.levels.upto(most).sources(problem, state.W, most))
+            enough = max(enough, OVERFIT / min(most, state.n_samples))
+            moved = settle_scales(lambda i: sources()[i].astype(np.float64), W, shapes, state.statistics, enough)
+        return bool(moved) and self._try(problem, state, W, shapes)
 
     def _try(self, problem: Problem, state: ProgressiveState, W: F64, shapes: Shapes) -> bool:
         """Go to `W` with these shapes if that lowers the loss of the samples in play."""
         old, state.densities = state.densities, shapes.densities()
         new = self._evaluate(problem, state, W)
-        if not new.loss < state.loss - self._rounding(problem, state):
+        if not new.loss < state.loss - rounding_of(problem, state):
             state.densities = old
             return False
         state.shapes = shapes
@@ -393,12 +393,27 @@ class Progressive:
         shapes.wait = 1
         return True
 
+    def _leave_saddles(self, problem: Problem, state: ProgressiveState) -> bool:
+        """Turn pairs of fixed densities whose loss is bent downwards, where that lowers the loss of the level."""
+        W = state.W.copy()
+        sources = state.levels.sources(problem, W, max(1, LOOK_NUMBERS // problem.p))
+        if not leave_saddles(sources, W, state.densities):
+            return False
+        new = self._evaluate(problem, state, W)
+        if not new.loss < state.loss - rounding_of(problem, state):
+            return False
+        self._accept(state, new)
+        state.memory.clear()
+        state.gains.clear()
+        state.losses.clear()
+        return True
+
     def _straighten(self, problem: Problem, state: ProgressiveState) -> None:
         """One of the sweeps from a start of nearly dependent rows, on the first level."""
         moved = self._rows(problem, state)
         state.sweeps = state.sweeps - 1 if moved and is_crooked(state.W) else 0
         if not state.sweeps and state.shapes is not None:
-            self._refit(problem, state)
+            self._refit(problem, state, settle=False)
 
     def _rows(self, problem: Problem, state: ProgressiveState) -> bool:
         """One MM sweep, a row a pass: a descent step from any point; False if nothing moved."""
@@ -409,7 +424,7 @@ class Progressive:
             A = unpack_symmetric(moments.packed)[0] / moments.n
             W[i] = minimise_row(A, moments.tilts[0] / moments.n, invert(W)[:, i])
         new = self._evaluate(problem, state, W)
-        if not new.loss < state.loss - self._rounding(problem, state):
+        if not new.loss < state.loss - rounding_of(problem, state):
             return False
         self._accept(state, new)
         return True
@@ -427,9 +442,3 @@ def with_diagonal(matrix: F64, diagonal: F64) -> F64:
     out = matrix.copy()
     out.ravel()[:: len(out) + 1] = diagonal
     return out
-
-
-def sizes_of_terms(statistics: Statistics, densities: Densities) -> F64:
-    """The largest of the sums that make up each component's loss; the parabolas of a piecewise one may cancel."""
-    steepest = np.where(densities.codes == PIECEWISE, np.abs(densities.shapes[:, :5]).max(axis=1), 0.0)
-    return np.maximum(np.abs(statistics.loss), 0.5 * steepest * statistics.power)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -13,8 +14,8 @@ from majorica.solvers.shapes import Shapes
 from majorica.statistics import F64, Statistics
 
 
-def settle_scales(Z: F64, W: F64, shapes: Shapes, statistics: Statistics, enough: float) -> int:
-    """Move scale and shape of the sources of the white samples `Z` ``(p, n)`` to the minimum near by.
+def settle_scales(source: Callable[[int], F64], W: F64, shapes: Shapes, statistics: Statistics, enough: float) -> int:
+    """Move scale and shape of sources to the minimum near by, as their samples ``source(i)`` have it.
 
     Changes rows of `W` and `shapes` in place, and only where the loss falls
     by more than `enough`; `statistics` are those at `W` and `shapes`. Returns how many
@@ -23,11 +24,12 @@ def settle_scales(Z: F64, W: F64, shapes: Shapes, statistics: Statistics, enough
     n, changed = statistics.n, 0
     slopes = statistics.gradient.diagonal() / n - 1.0
     curvatures = np.maximum(statistics.diagonal / n + 1.0, 1.0)
-    known = statistics.loss / n + shapes.log_normalisers
     for i in (slopes**2 / curvatures > 0.1 * enough).nonzero()[0].tolist():
+        y = source(i)
+        known = float(shapes.slopes[i] @ fits.sample_means(y) + shapes.log_normalisers[i])
         own = (shapes.slopes[i], bool(shapes.fine[i]), shapes.allow_fine)
-        scale, k, log_normaliser, fine, loss = kernels.settle_scale(W[i] @ Z, *own, curvatures[i], 0.1 * enough)
-        if loss < known[i] - enough:
+        scale, k, log_normaliser, fine, loss = kernels.settle_scale(y, *own, curvatures[i], 0.1 * enough)
+        if loss < known - enough:
             W[i] *= scale
             shapes.slopes[i], shapes.log_normalisers[i], shapes.fine[i] = k, log_normaliser, fine
             changed += 1

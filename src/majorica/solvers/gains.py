@@ -1,0 +1,102 @@
+"""State of the progressive solver, and what it tells of how much is left to gain."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from majorica.densities.base import PIECEWISE
+from majorica.densities.table import Densities
+from majorica.problem import Problem
+from majorica.solvers.base import State
+from majorica.solvers.curvatures import pair_curvatures, possible_gain
+from majorica.solvers.levels import Levels
+from majorica.solvers.quasinewton import Memory
+from majorica.solvers.shapes import Shapes
+from majorica.statistics import F64, Statistics
+
+#: Standard errors that the gradient may be off zero where little seems left to gain.
+MOST_ERRORS = 4.0
+#: Numbers by which it is looked whether there is more to gain, and steps until it is looked again.
+LOOK_NUMBERS, LOOK_EVERY = 200_000, 4
+#: Where convergence is slow, steps must also have gained little: this share of what may be left, or so many nats a
+#: component. Where the model is wrong they gain several times what the block Hessian promises.
+GAINED, WORTH_GAINED = 0.3, 2e-5
+#: Rotations of pairs are tried on levels of at most this many samples, and on at most this many numbers of them.
+ROTATION_SAMPLES, ROTATION_NUMBERS = 50_000, 500_000
+
+
+@dataclass
+class ProgressiveState(State):
+    """State of the progressive solver; `statistics`, `upper` and `relative` belong to `W` on the level's samples."""
+
+    levels: Levels = field(default_factory=Levels)
+    statistics: Statistics | None = None
+    relative: F64 = field(default_factory=lambda: np.empty((0, 0)))  #: relative gradient
+    upper: F64 = field(default_factory=lambda: np.empty((0, 0)))  #: block Hessian
+    memory: Memory = field(default_factory=Memory)
+    gains: list[float] = field(default_factory=list)  #: predicted gains of this level's steps, since the last rotation
+    losses: list[float] = field(default_factory=list)  #: the loss before each of these steps
+    steps_here: int = 0  #: steps on this level
+    finishes: int = 0  #: times new shapes kept this level from ending
+    shapes: Shapes | None = None  #: None for fixed densities
+    rotated: bool = False  #: pairs were checked on this level, and no turn helped or turns enough were made
+    turns: int = 0  #: times that turns of pairs helped on this level
+    floored: bool = False  #: the statistical floor was reached, and `tol` asks for more
+    look_again: int = 0  #: step on this level at which a gradient that is not small is looked at again
+    stale: bool = False  #: shapes changed since `relative` was computed
+    sweeps: int = 0  #: MM sweeps that are still to come first, as rows are nearly dependent
+
+
+def floor_of(problem: Problem, state: ProgressiveState) -> float:
+    """The statistical floor of the loss, p^2 / (2 n), less on smaller levels, which are solved more tightly."""
+    return math.sqrt(state.n_samples / problem.n) * problem.p**2 / (2 * problem.n)
+
+
+def rounding_of(problem: Problem, state: ProgressiveState) -> float:
+    """What the loss must fall by for it not to be rounding."""
+    error = 0.0 if state.levels.last else state.levels.error(problem)
+    if not error:
+        return 0.0
+    assert state.statistics is not None
+    return error * float(sizes_of_terms(state.statistics, state.densities).sum() / state.n_samples)
+
+
+def sizes_of_terms(statistics: Statistics, densities: Densities) -> F64:
+    """The largest of the sums that make up each component's loss; the parabolas of a piecewise one may cancel."""
+    steepest = np.where(densities.codes == PIECEWISE, np.abs(densities.shapes[:, :5]).max(axis=1), 0.0)
+    return np.maximum(np.abs(statistics.loss), 0.5 * steepest * statistics.power)
+
+
+def is_gaining(problem: Problem, state: ProgressiveState, share: float) -> bool:
+    """Whether the last four steps still gained what counts beside a `share` of the floor, whatever was promised."""
+    least = max(GAINED * share * problem.p**2 / (2 * problem.n), WORTH_GAINED * problem.p)
+    return state.losses[-4] - state.loss > 4 * least
+
+
+def is_deceived(problem: Problem, state: ProgressiveState, share: float) -> bool:
+    """Whether the block Hessian promises too little: pairs may gain over a `share` of the floor by a steep gradient."""
+    if largest_error(state) <= MOST_ERRORS:
+        return False
+    if state.steps_here < state.look_again:
+        return True
+    most = max(1, min(ROTATION_SAMPLES, LOOK_NUMBERS // problem.p))
+    Y = state.levels.upto(most).sources(problem, state.W, most).astype(np.float64)
+    gain = possible_gain(state.relative, pair_curvatures(Y, state.densities))
+    state.look_again = state.steps_here + LOOK_EVERY
+    return gain >= share * floor_of(problem, state)
+
+
+def largest_error(state: ProgressiveState) -> float:
+    """The largest entry of the relative gradient, of sources of variance one, in standard errors of a Gaussian's.
+
+    Where the block Hessian holds, little is left to gain once these are of
+    order one. Where it does not, at a saddle between very sparse sources, say, it may
+    promise next to nothing at any gradient.
+    """
+    assert state.statistics is not None
+    deviations = np.sqrt(state.statistics.power)
+    scaled = state.relative * (deviations[:, None] / deviations)
+    return float(np.abs(scaled).max()) * math.sqrt(state.n_samples)
