@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
+import subprocess
+import sys
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -193,3 +197,35 @@ def test_blocks_handed_out_together_change_no_bit(n_jobs: int) -> None:
     finally:
         several.close()
     np.testing.assert_array_equal(got, wanted)
+
+
+FITS = """
+import hashlib, sys, warnings
+import numpy as np
+from majorica import ICA
+warnings.simplefilter("ignore")
+rng = np.random.default_rng(0)
+X = np.concatenate([rng.laplace(size=(6000, 3)), rng.uniform(-1, 1, (6000, 3))], axis=1) @ rng.normal(size=(6, 6))
+for solver in sys.argv[1].split(","):
+    ica = ICA(solver=solver, random_state=0, max_iter=5).fit(X)
+    print(solver, hashlib.sha256(ica.components_.tobytes() + ica.trace_["loss"].tobytes()).hexdigest())
+"""
+
+
+def bits_of(solvers: list[str], cache: Path) -> list[str]:
+    """What fits give in a process of their own, solver by solver, with compiled code kept in `cache`."""
+    given = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    command = [sys.executable, "-c", FITS, ",".join(solvers)]
+    return sorted(subprocess.run(command, env=given, capture_output=True, text=True, check=True).stdout.split("\n"))
+
+
+@pytest.mark.parametrize(
+    "solvers",
+    [["progressive"], pytest.param(["progressive", "batch", "incremental", "online"], marks=pytest.mark.slow)],
+    ids=len,
+)
+def test_same_bits_whether_kernels_were_just_compiled_or_loaded(solvers: list[str], tmp_path: Path) -> None:
+    """Functions of loose arithmetic stood alone and in their callers, not the same to the bit: which one ran varied."""
+    compiling = bits_of(solvers, tmp_path)
+    assert bits_of(solvers, tmp_path) == compiling
+    assert bits_of(solvers[::-1], tmp_path) == compiling

@@ -18,7 +18,7 @@ from majorica.kernels.unmixing import OWN, unmix_samples
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "c406d979be13359f"
+INLINED_DIGEST = "b9d7d88e4eddeb40"
 #: Operations below which BLAS has quicker products of small matrices.
 SMALL = 1_000_000
 

@@ -32,7 +32,7 @@ def _log_cosh(y):
     return size + math.log1p(math.exp(-2 * size)) - LOG2
 
 
-@nb.njit(nogil=True, cache=True, fastmath={"contract"})
+@nb.njit(nogil=True, cache=True, fastmath={"contract"}, forceinline=True)
 def exponentials(x, top, work):
     """``exp(x - top)`` in place, for `x` of at most `top`; to 2e-16, where the library's function does not vectorise.
 
@@ -56,7 +56,7 @@ def exponentials(x, top, work):
         x[a] *= work[a]
 
 
-@nb.njit(nogil=True, cache=True, fastmath=FAST)
+@nb.njit(nogil=True, cache=True, fastmath=FAST, forceinline=True)
 def smooth_row(y, score, code, shape):
     """Fill `score` with G'(y) of a smooth density; return the sums of G, G'', y^2 and G'' y^2."""
     kind = y.dtype.type
@@ -171,7 +171,7 @@ def majorizer(y, code, shape):
     return 1.0, s, s * y - _log_cosh(a * y)
 
 
-@nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy", forceinline=True)
 def _piecewise_majorizer_row(y, shape, weights, tilts):
     """Weights and tilts of a piecewise-linear score's majorizers; returns the offsets' sum."""
     kind = y.dtype.type

@@ -23,7 +23,7 @@ from majorica.kernels.scratch import LINE
 from majorica.kernels.tiles import Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "33764eea224032f4"
+INLINED_DIGEST = "af785dcbd523a30f"
 #: Numbers in a block of the gaps, if that is whole samples.
 BLOCK = 1024
 

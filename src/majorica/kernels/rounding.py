@@ -53,7 +53,7 @@ def repeat_cells(cells, flat, out):
         out[0, s], out[1, s], out[2, s] = kind(row[0]), kind(row[1]), kind(-row[2] if flat[i] > 0 else row[2])
 
 
-@nb.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@nb.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, forceinline=True)
 def hide_settled(y, old, constants, slopes, ends, gap):
     """Set the `gap` of every y to 0 that still rounds to its `old` point; signs count where `ends` are negative."""
     kind = gap.dtype.type

@@ -16,7 +16,7 @@ from majorica.kernels.shapes import BEST, FIT_TOLERANCE, SAMPLE, room, scaled_me
 from majorica.statistics import F64
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "37f0487abe4ddeba"
+INLINED_DIGEST = "bfae269f8e30ec42"
 #: Longest step, and longest way, of the logarithm of a scale.
 LONGEST_STEP, LONGEST_WAY = 0.1, 0.75
 

@@ -27,7 +27,7 @@ from majorica.kernels.views import borrow
 from majorica.statistics import F64
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "09fa863d51ca8bb7"
+INLINED_DIGEST = "c33e28743c1f6cb7"
 SLOPE_MIN, SLOPE_MAX, TAIL_MIN = -30.0, 60.0, 1e-3
 #: A fit of slopes ends when what is left is below this over n: far below what n samples can tell.
 FIT_TOLERANCE = 0.02
@@ -91,7 +91,7 @@ def room() -> F64:
     return work
 
 
-@nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy", forceinline=True)
 def log_partition(work):
     """``log Z`` of the slopes TRIED; fills the model's MEAN and COVARIANCE of the basis."""
     work = borrow(work)
@@ -379,7 +379,7 @@ def refit_sums(n, power, ramps, reaches, slopes, log_normalisers, fine, allow_fi
         gradient[i, i] = total
 
 
-@nb.njit(nogil=True, cache=True, fastmath=FAST)
+@nb.njit(nogil=True, cache=True, fastmath=FAST, forceinline=True)
 def scaled_means(y, scale, t, c):
     """Fill `t` with the means of the five basis functions of ``scale y``, `c` with those of their slopes times it."""
     q0, q1, q2, q3, q4, r1, r2, r3, r4 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
