@@ -113,6 +113,10 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         Components, numerical rank, features, passes made, samples seen.
     feature_names_in_ : ndarray of str
         Feature names, where the input has them.
+    unit_ : str
+        Unit of the samples, where the input knows it: ``"V"`` for recordings
+        read by MNE, ``"uV"`` for EEGLAB datasets. Recordings in the other one
+        are converted.
     loss_ : float
         Mean negative log-likelihood of the whitened samples (the surrogate
         for incremental).

@@ -63,10 +63,12 @@ def write_sources(ica: Any, data: Any, file: IO[bytes], advance: Callable[[int],
     from majorica.inputs import check_names
     from majorica.sources import as_source
     from majorica.sources.spool import SpoolWriter
+    from majorica.units import in_unit_of
 
     if data.n_features != ica.n_features_in_:
         raise DataError(f"the data has {data.n_features} features, the model was fitted on {ica.n_features_in_}")
     check_names(ica, data.feature_names)
+    data = in_unit_of(ica, data)
     k = int(ica.n_components_)
     if data.n_samples is None:
         writer = SpoolWriter(file, n_features=k, dtype=data.dtype)

@@ -7,6 +7,7 @@ constant ``ica.components_ @ ica.mean_``.
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 import tempfile
@@ -24,11 +25,9 @@ from majorica.sources.base import Source
 from majorica.sources.eeglab import EeglabSource
 from majorica.sources.paths import check_readable, reading
 from majorica.statistics import F64
+from majorica.units import keep_unit, model_in_unit
 
 __all__ = ["read_ica", "read_set", "write_ica"]
-
-#: Microvolts in one unit of what the ICA was fitted on.
-_UNITS = {"uV": 1.0, "V": 1e6}
 
 
 def read_set(path: str | os.PathLike[str], *, picks: Any = None) -> EeglabSource:
@@ -48,7 +47,11 @@ def read_set(path: str | os.PathLike[str], *, picks: Any = None) -> EeglabSource
 
 
 def write_ica(
-    path_in: str | os.PathLike[str], ica: ICA, path_out: str | os.PathLike[str] | None = None, *, units: str = "uV"
+    path_in: str | os.PathLike[str],
+    ica: ICA,
+    path_out: str | os.PathLike[str] | None = None,
+    *,
+    units: str | None = None,
 ) -> None:
     """Write a fitted ICA into an EEGLAB dataset, so that EEGLAB shows its components.
 
@@ -66,11 +69,11 @@ def write_ica(
         are taken, in order, if the ICA has no names.
     path_out : path-like, optional
         Where to write; a ``.fdt`` file is copied along. None changes `path_in`.
-    units : {"uV", "V"}
-        What the ICA was fitted on: microvolts (this package's own reading of
-        the file) or volts (MNE's).
+    units : {"uV", "V"}, optional
+        What the ICA was fitted on. Fits of recordings know it (``unit_``);
+        for those of arrays it has to be said.
     """
-    if units not in _UNITS:
+    if units not in (None, "uV", "V"):
         raise ParameterError(f"units={units!r} must be 'uV' or 'V'")
     if not hasattr(ica, "components_"):
         raise ParameterError("the ICA is not fitted yet; call fit before write_ica")
@@ -81,7 +84,7 @@ def write_ica(
     with read_set(path) as source:
         channels = _channel_numbers(ica, source)
         is_hdf5 = source._file is not None
-    fields = _fields(ica, channels, _UNITS[units])
+    fields = _fields(_in_microvolts(ica, units), channels)
     with reading(path, "EEGLAB dataset"):
         if is_hdf5:
             _write_hdf5(path, target, fields)
@@ -111,6 +114,7 @@ def read_ica(path: str | os.PathLike[str]) -> ICA:
         mixing,
         np.zeros(len(channels)),
         names=None if names is None else [names[i] for i in channels],
+        unit="uV",
         origin="read from an EEGLAB dataset",
     )
 
@@ -131,7 +135,20 @@ def _channel_numbers(ica: ICA, source: Source) -> list[int]:
     return [known.index(name) for name in names]
 
 
-def _fields(ica: ICA, channels: list[int], factor: float) -> dict[str, F64]:
+def _in_microvolts(ica: ICA, units: str | None) -> ICA:
+    """The ICA as EEGLAB has to have it; `units` is what the caller says it was fitted on."""
+    known = getattr(ica, "unit_", None)
+    if known is None and units is None:
+        raise ParameterError("the ICA does not know the unit of its samples; pass units='uV' or units='V'")
+    if known is not None and units not in (None, known):
+        raise ParameterError(f"units={units!r}, but the ICA was fitted on samples in {known}; leave units out")
+    said = copy.copy(ica)
+    keep_unit(said, known or units)
+    converted: ICA = model_in_unit(said, "uV")
+    return converted
+
+
+def _fields(ica: ICA, channels: list[int]) -> dict[str, F64]:
     """The four fields, with ``icawinv`` the pseudo-inverse of ``icaweights * icasphere``, as EEGLAB has it.
 
     With nothing reduced but the rank, samples lie in the span of the mixing
@@ -139,10 +156,10 @@ def _fields(ica: ICA, channels: list[int], factor: float) -> dict[str, F64]:
     and then ``icawinv`` is ``mixing_`` itself.
     """
     if ica.n_components_ == ica.rank_:
-        mixing = ica.mixing_ * factor
+        mixing = ica.mixing_
         weights: F64 = np.linalg.pinv(mixing).astype(np.float64, copy=False)
     else:
-        weights = ica.components_ / factor
+        weights = ica.components_
         mixing = np.linalg.pinv(weights).astype(np.float64, copy=False)
     numbers = np.asarray(channels, dtype=np.float64)[None] + 1
     return {"icaweights": weights, "icasphere": np.eye(len(channels)), "icawinv": mixing, "icachansind": numbers}

@@ -11,6 +11,7 @@ from majorica.errors import DataError, ParameterError
 from majorica.sources.base import Array, Source
 from majorica.sources.chunks import bounds_of
 from majorica.sources.matrix import MatrixSource
+from majorica.sources.units import unit_of
 
 #: Samples read at once while decimating.
 _CHUNK = 65536
@@ -37,7 +38,7 @@ class SelectedSource(MatrixSource):
         self._bounds = np.asarray(bounds_of([math.ceil((b - a) / step) for a, b in self.ranges]), dtype=np.intp)
         self.n_samples, self.n_features = int(self._bounds[-1]), base.n_features
         self.dtype, self.feature_names = base.dtype, base.feature_names
-        self.in_memory = base.in_memory
+        self.in_memory, self.unit = base.in_memory, unit_of(base)
 
     def _load(self, start: int, stop: int) -> Array:
         block = np.empty((stop - start, self.n_features), self.dtype)

@@ -135,6 +135,8 @@ def _check(ica: Any) -> None:
 
     options = resolve(ica, "online")
     f = _count(ica.n_features_in_, "features")
+    if not isinstance(vars(ica).get("unit_", ""), str):
+        raise ContainerError("its unit has no name")
     session = vars(ica).get("_stream")
     if session is not None:
         if not isinstance(session, StreamFit):

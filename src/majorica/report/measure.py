@@ -14,6 +14,7 @@ from majorica.densities.base import Density
 from majorica.errors import DataError
 from majorica.inputs import check_names
 from majorica.sources import Source, Stream
+from majorica.units import in_unit_of
 
 F64 = npt.NDArray[np.float64]
 
@@ -112,6 +113,7 @@ def measure(ica: Any, source: Source | Stream, *, sfreq: float | None = None, ma
     if source.n_features != ica.n_features_in_:
         raise DataError(f"the data has {source.n_features} features, the model was fitted on {ica.n_features_in_}")
     check_names(ica, source.feature_names)
+    source = in_unit_of(ica, source)
     W, mean, scale = unit_variance_unmixing(ica)
     sums = _Sums(len(W))
     wanted = TRACE_SAMPLES if sfreq is None else max(32, min(STRETCH, math.ceil(TRACE_SECONDS * sfreq)))

@@ -11,6 +11,7 @@ from majorica.sources.base import Array, Source
 from majorica.sources.chunks import bounds_of
 from majorica.sources.matrix import MatrixSource
 from majorica.sources.rules import as_block, float_dtype
+from majorica.sources.units import in_one_unit
 
 
 class JoinedSource(MatrixSource):
@@ -19,7 +20,7 @@ class JoinedSource(MatrixSource):
     Parameters
     ----------
     parts : sequence of Source
-        All of one width.
+        All of one width; recordings in another unit than the first are converted to its.
     """
 
     kind = "list of blocks"
@@ -35,6 +36,7 @@ class JoinedSource(MatrixSource):
                 )
             if part.feature_names != first.feature_names:
                 raise DataError(f"The feature names of block {k} differ from those of block 0.")
+        self.parts, self.unit = in_one_unit(self.parts)
         self._bounds = bounds_of([part.n_samples for part in self.parts])
         self.n_samples, self.n_features = self._bounds[-1], first.n_features
         self.dtype = float_dtype(*(part.dtype for part in self.parts))

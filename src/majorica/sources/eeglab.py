@@ -30,6 +30,7 @@ class EeglabSource(FileSource):
     """
 
     kind = "EEGLAB dataset"
+    unit = "uV"
     fixed_layout = "channels-first"
     takes_picks = True
     in_memory = True

@@ -32,6 +32,8 @@ class MatrixSource(ABC):
     in_memory : bool
         Whether several threads may read at once, nearly for free.
     feature_names : tuple of str or None
+    unit : str or None
+        ``"V"`` or ``"uV"`` where it is known.
     """
 
     n_samples: int
@@ -39,6 +41,7 @@ class MatrixSource(ABC):
     dtype: np.dtype[np.floating]
     in_memory: bool = False
     feature_names: Sequence[str] | None = None
+    unit: str | None = None
     #: What it is, in messages and in the repr.
     kind: str = "array"
     _closed: bool = False

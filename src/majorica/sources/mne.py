@@ -32,6 +32,7 @@ class RawSource(MatrixSource):
     """
 
     kind = "MNE recording"
+    unit = "V"
 
     def __init__(self, raw: Any, *, picks: Any = None) -> None:
         self.raw = raw
@@ -67,6 +68,7 @@ class RecordingSource(FileSource):
     """
 
     kind = "recording"
+    unit = "V"
     fixed_layout = "channels-first"
     takes_picks = True
     _raw: Any = None
@@ -111,6 +113,7 @@ class EpochsSource(MatrixSource):
     """
 
     kind = "MNE epochs"
+    unit = "V"
 
     def __init__(self, epochs: Any, names: Sequence[str], *, step: int = 1) -> None:
         self.epochs, self.step = epochs, step
