@@ -37,6 +37,8 @@ class EeglabSource(FileSource):
     _spool: TemporaryFile | None = None
     _file: Any = None
     _samples: Any = None
+    #: The ``.fdt`` file, if there is one.
+    samples_path: str | None = None
 
     def _open(self) -> None:
         with open(self.path, "rb") as handle:
@@ -59,7 +61,8 @@ class EeglabSource(FileSource):
         data = fields["data"]
         if isinstance(data, str):
             n_samples = int(fields["pnts"]) * int(fields["trials"])
-            self._samples = _map_fdt(_fdt_path(self.path, data), n_samples, n_channels)
+            self.samples_path = _fdt_path(self.path, data)
+            self._samples = _map_fdt(self.samples_path, n_samples, n_channels)
         else:
             samples = np.asarray(data).reshape((n_channels, -1), order="F").T
             self._samples = self._unpack(samples)
@@ -85,7 +88,8 @@ class EeglabSource(FileSource):
         if data.attrs.get("MATLAB_class") == b"char":
             name = "".join(map(chr, np.asarray(data).ravel()))
             n_samples = int(eeg["pnts"][()].item()) * int(eeg["trials"][()].item())
-            self._samples = _map_fdt(_fdt_path(self.path, name), n_samples, n_channels)
+            self.samples_path = _fdt_path(self.path, name)
+            self._samples = _map_fdt(self.samples_path, n_samples, n_channels)
         elif data.ndim == 2:
             # MATLAB stores columns first: what is channels-first there is samples-first here.
             self._samples = _Hdf5Samples(data)
