@@ -155,6 +155,25 @@ def test_recordings_know_rate_and_places():
     assert Page(page).elements["image"] == 6
 
 
+def test_eeglab_datasets_know_rate_and_places(tmp_path):
+    """Names that no system knows: places and rate come from the file."""
+    import scipy.io
+
+    angle = np.arange(6) / 6 * 2 * np.pi
+    chanlocs = np.zeros((1, 6), dtype=[(name, object) for name in ("labels", "X", "Y", "Z")])
+    for j in range(6):
+        chanlocs[0, j] = (f"E{j}", np.cos(angle[j]), np.sin(angle[j]), 0.3)
+    eeg = {"nbchan": 6.0, "pnts": 1200.0, "trials": 1.0, "srate": 250.0, "data": channels(6).T, "chanlocs": chanlocs}
+    path = tmp_path / "x.set"
+    scipy.io.savemat(path, {"EEG": eeg})
+    report = Report(ICA(random_state=0).fit(path), path)
+    assert report.sfreq == 250.0
+    assert "frequency, Hz" in report.html
+    assert Page(report.html).elements["image"] == 6
+    x, y = report.drawing.head.positions.T
+    np.testing.assert_allclose(np.arctan2(y, x), np.angle(1j * np.exp(1j * angle)), atol=1e-6)
+
+
 def test_warns():
     X = channels(5, 3000)
     X[17] += 1e4

@@ -229,8 +229,8 @@ def path_of(X: Any, source: Any) -> str | None:
 
 def sampling_rate(source: Any) -> float | None:
     """Samples a second, if the source is a recording."""
-    raw = getattr(source, "raw", None)
-    return float(raw.info["sfreq"]) if raw is not None else None
+    rate = getattr(source, "sfreq", None)
+    return None if rate is None else float(rate)
 
 
 def versions() -> list[tuple[str, str]]:

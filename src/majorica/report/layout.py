@@ -52,20 +52,13 @@ def positions_of(source: Any, names: Sequence[str] | None, positions: npt.ArrayL
         return to_disc(given)
     if names is None or len(names) < 4:
         return None
-    raw = getattr(source, "raw", None)
-    found = _montage_positions(raw.get_montage()) if raw is not None else None
+    found = getattr(source, "sensors", None)
     if found is None or not set(names) <= set(found):
         found = _standard_positions(names)
     if found is None:
         return None
     points = np.array([found[name] for name in names])
     return to_disc(points) if np.isfinite(points).all() and np.ptp(points, axis=0).max() > 0 else None
-
-
-def _montage_positions(montage: Any) -> dict[str, F64] | None:
-    if montage is None:
-        return None
-    return {str(name): np.asarray(point) for name, point in montage.get_positions()["ch_pos"].items()}
 
 
 def _standard_positions(names: Sequence[str]) -> dict[str, F64] | None:

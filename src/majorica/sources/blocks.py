@@ -8,6 +8,7 @@ import numpy as np
 
 from majorica.errors import DataError
 from majorica.sources.base import Array, Source
+from majorica.sources.chanlocs import Sensors
 from majorica.sources.chunks import bounds_of
 from majorica.sources.matrix import MatrixSource
 from majorica.sources.rules import as_block, float_dtype
@@ -42,6 +43,13 @@ class JoinedSource(MatrixSource):
         self.dtype = float_dtype(*(part.dtype for part in self.parts))
         self.in_memory = all(part.in_memory for part in self.parts)
         self.feature_names = first.feature_names
+        rates = {getattr(part, "sfreq", None) for part in self.parts}
+        self.sfreq = rates.pop() if len(rates) == 1 else None
+
+    @property
+    def sensors(self) -> Sensors | None:
+        """Where the sensors are, by name."""
+        return getattr(self.parts[0], "sensors", None)
 
     def _load(self, start: int, stop: int) -> Array:
         k = max(0, int(np.searchsorted(self._bounds, start, side="right")) - 1)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from majorica.errors import DataError, DataTypeError
 from majorica.sources.base import Array, Source, Stream
+from majorica.sources.chanlocs import Sensors
 from majorica.sources.matrix import MatrixSource
 
 #: Microvolts in one of each.
@@ -53,6 +54,12 @@ class ScaledSource(MatrixSource):
         self.n_samples, self.n_features = base.n_samples, base.n_features
         self.dtype, self.feature_names = base.dtype, base.feature_names
         self.in_memory = base.in_memory
+        self.sfreq = getattr(base, "sfreq", None)
+
+    @property
+    def sensors(self) -> Sensors | None:
+        """Where the sensors are, by name."""
+        return getattr(self.base, "sensors", None)
 
     def _load(self, start: int, stop: int) -> Array:
         scaled: npt.NDArray[np.floating] = self.base.read(start, stop) * self.dtype.type(self._factor)
