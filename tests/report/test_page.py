@@ -145,10 +145,13 @@ def test_positions_are_drawn_as_maps():
         Report(ica, X, positions=positions[:5])
 
 
-def test_recordings_know_rate_and_places():
+@pytest.mark.parametrize("dots", [False, True])
+def test_recordings_know_rate_and_places(dots):
     import mne
 
     names = ["Fp1", "Fp2", "C3", "Cz", "C4", "O1"]
+    if dots:  # as PhysioNet names channels
+        names = [name.ljust(4, ".") for name in names]
     raw = mne.io.RawArray(1e-5 * channels(6).T, mne.create_info(names, 250.0, "eeg"), verbose="ERROR")
     page = Report(ICA(random_state=0).fit(raw), raw).html
     assert "frequency, Hz" in page

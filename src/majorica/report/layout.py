@@ -62,8 +62,12 @@ def positions_of(source: Any, names: Sequence[str] | None, positions: npt.ArrayL
 
 
 def _standard_positions(names: Sequence[str]) -> dict[str, F64] | None:
-    """Positions of the 10-05 system if all names belong to it and MNE is installed."""
-    if not {name.lower() for name in names} & {"cz", "c3", "c4", "pz", "fz", "o1", "fp1"}:
+    """Positions of the 10-05 system if all names belong to it and MNE is installed.
+
+    PhysioNet fills names up with dots ("Cz..", "Fc5.").
+    """
+    plain = {name: name.lower().rstrip(".") for name in names}
+    if not set(plain.values()) & {"cz", "c3", "c4", "pz", "fz", "o1", "fp1"}:
         return None
     try:
         import mne
@@ -73,7 +77,7 @@ def _standard_positions(names: Sequence[str]) -> dict[str, F64] | None:
     kind = "colin27_1005" if "colin27_1005" in known else "standard_1005"  # its new and its old name
     standard = mne.channels.make_standard_montage(kind).get_positions()["ch_pos"]
     lower = {str(name).lower(): np.asarray(point) for name, point in standard.items()}
-    found = {name: lower.get(name.lower().rstrip(".")) for name in names}
+    found = {name: lower.get(plain[name]) for name in names}
     return None if any(point is None for point in found.values()) else found  # type: ignore[return-value]
 
 
