@@ -15,6 +15,7 @@ from majorica.errors import ParameterError
 from majorica.fitting import Fitted, make_online
 from majorica.inputs import check_names
 from majorica.merging import Part, merge_parts
+from majorica.origin import Origin
 from majorica.parameters import resolve
 from majorica.streaming import StreamFit
 from majorica.surrogate import stationary_surrogate
@@ -48,6 +49,7 @@ def merge_models(models: Sequence[Any]) -> Any:
     for name in ("n_features_in_", "feature_names_in_", "unit_"):
         if hasattr(first, name):
             setattr(out, name, getattr(first, name))
+    out._origin = Origin("merge")
     shown = _session(first)
     identity = (np.arange(len(merged.W)), np.ones(len(merged.W)))
     session.order, session.signs = identity if shown is None else (shown.order, shown.signs)

@@ -96,7 +96,7 @@ def test_hostile_file_name(tmp_path):
 
 def test_repeat_command_has_what_was_set(tmp_path):
     np.save(tmp_path / "x.npy", channels())
-    ica = ICA(3, solver="batch", density="huber", max_iter=30, tol=1e-3, random_state=7).fit(channels())
+    ica = ICA(3, solver="batch", density="huber", max_iter=30, tol=1e-3, random_state=7).fit(tmp_path / "x.npy")
     page = Report(ica, tmp_path / "x.npy").html
     command = next(text for text in Page(page).text if text.startswith("majorica fit"))
     for words in ("--n-components 3", "--solver batch", "--density huber", "--max-iter 30", "--tol 0.001", "--seed 7"):

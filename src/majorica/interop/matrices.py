@@ -12,6 +12,7 @@ from majorica.densities.table import Densities
 from majorica.errors import DataError
 from majorica.estimator import ICA
 from majorica.fitting import Fitted
+from majorica.origin import Origin
 from majorica.solvers import StopReason, Trace
 from majorica.statistics import F64
 from majorica.units import keep_unit
@@ -104,6 +105,7 @@ def ica_from_matrices(
         gradient=float("nan"),
         trace=Trace().array(),
     )
+    ica._origin = Origin("elsewhere")
     keep_order(ica, k)
     ica._publish(fitted, keep_order=True)
     ica.stop_reason_ = f"not fitted here: {origin}"
