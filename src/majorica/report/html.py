@@ -154,7 +154,7 @@ class Report:
 
     def _facts(self) -> str:
         ica, seconds = self.ica, fit_seconds(self.ica)
-        explained = min(1.0, float(self.measures.explained.sum()))
+        explained = self.measures.explained_together
         facts = [
             ("Samples", f"{ica.n_samples_seen_:,}", f"{ica.n_features_in_:,} features"),
             ("Components", f"{ica.n_components_:,}", f"rank {ica.rank_:,}"),
