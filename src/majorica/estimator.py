@@ -116,7 +116,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         Feature names, where the input has them.
     unit_ : str
         Unit of the samples, where the input knows it: ``"V"`` for recordings
-        read by MNE, ``"uV"`` for EEGLAB datasets. Recordings in the other one
+        read by MNE (SI units), ``"uV"`` for EEGLAB datasets. Recordings in the other one
         are converted.
     loss_ : float
         Mean negative log-likelihood of the whitened samples (the surrogate
