@@ -20,6 +20,7 @@ LAYERS = [
     ["kernels"],
     ["sources"],
     ["engines"],
+    ["quantised"],
     ["whitening"],
     ["problem"],
     ["surrogate"],

@@ -39,6 +39,10 @@ class SourceError(MajoricaError, OSError):
     """A file or container cannot be read."""
 
 
+class OutputExistsError(MajoricaError, FileExistsError):
+    """A file is there that would be replaced, and ``overwrite=True`` was not said."""
+
+
 class ModelFileError(MajoricaError, ValueError):
     """A model file is damaged, hostile, or of an unknown version."""
 

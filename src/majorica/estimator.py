@@ -26,6 +26,7 @@ from majorica.inputs import all_or_nothing, block_of, check_names, source_of, so
 from majorica.lazy import inverse_transform_lazily, is_dask, loss_of_block, transform_lazily
 from majorica.memory import Plan, make_plan
 from majorica.mergedmodels import merge_models
+from majorica.origin import gone_on, origin_of
 from majorica.parameters import callback_tuple, check_room, resolve
 from majorica.persistence import Checkpoint, load_model, save_model, warn_interrupted
 from majorica.persistence.onnx import transform_to_onnx
@@ -115,6 +116,10 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         Components, numerical rank, features, passes made, samples seen.
     feature_names_in_ : ndarray of str
         Feature names, where the input has them.
+    unit_ : str
+        Unit of the samples, where the input knows it: ``"V"`` for recordings
+        read by MNE (SI units), ``"uV"`` for EEGLAB datasets. Recordings in the other one
+        are converted.
     loss_ : float
         Mean negative log-likelihood of the whitened samples (the surrogate
         for incremental).
@@ -203,6 +208,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         """
         with all_or_nothing(self):
             source = source_of(self, X, reset=True)
+            self._origin = origin_of(source)
             stream = source.n_samples is None
             solver = self.solver
             if solver == "auto":
@@ -261,6 +267,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         if empty and shape[1] == getattr(self, "n_features_in_", shape[1]):
             return self  # a live source with nothing new
         with all_or_nothing(self):
+            self._origin = gone_on(self)
             block = block_of(self, X, reset=not hasattr(self, "n_features_in_"))
             session: StreamFit | None = getattr(self, "_stream", None)
             if session is None:

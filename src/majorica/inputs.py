@@ -16,6 +16,8 @@ from majorica.parameters import is_tabular
 from majorica.sources import Source, Stream, as_source
 from majorica.sources.names import differences, quoted, some_of
 from majorica.sources.rules import refuse_masked
+from majorica.sources.units import unit_of
+from majorica.units import in_unit_of, keep_unit
 
 #: Features in other places that an error shows before it only counts them.
 _SHOWN = 3
@@ -37,7 +39,8 @@ def all_or_nothing(ica: Any) -> Iterator[None]:
 def source_of(ica: Any, X: Any, *, reset: bool) -> Source | Stream:
     """`X` as a source; arrays and data frames go through scikit-learn's own checks.
 
-    With `reset` the model's features become those of `X`, else they must be the same.
+    With `reset` the model's features and unit become those of `X`, else the
+    features must be the same, and recordings in another unit are converted.
     """
     if not is_dask(X) and is_tabular(X):
         names = getattr(ica, "feature_names_in_", None)
@@ -54,8 +57,10 @@ def source_of(ica: Any, X: Any, *, reset: bool) -> Source | Stream:
             ica.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
         elif hasattr(ica, "feature_names_in_"):
             del ica.feature_names_in_
+        keep_unit(ica, unit_of(source))
     else:
         check_features(ica, source)
+        source = in_unit_of(ica, source)
     return source
 
 
@@ -74,6 +79,8 @@ def block_of(ica: Any, X: Any, *, reset: bool) -> npt.NDArray[Any]:
 
 def array_of(ica: Any, X: Any, *, reset: bool) -> npt.NDArray[Any]:
     """An array or data frame as a 2-D array of numbers, after scikit-learn's checks."""
+    if reset:
+        keep_unit(ica, None)
     ready = type(X) is np.ndarray and X.ndim == 2 and X.size and X.dtype in (np.float64, np.float32)
     if ready and reset:  # what scikit-learn's checks come to for such an array; they take as long as a small fit
         vars(ica).pop("feature_names_in_", None)

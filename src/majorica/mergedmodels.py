@@ -15,10 +15,12 @@ from majorica.errors import ParameterError
 from majorica.fitting import Fitted, make_online
 from majorica.inputs import check_names
 from majorica.merging import Part, merge_parts
+from majorica.origin import Origin
 from majorica.parameters import resolve
 from majorica.sources.names import differences
 from majorica.streaming import StreamFit
 from majorica.surrogate import stationary_surrogate
+from majorica.units import model_in_unit
 
 
 def merge_models(models: Sequence[Any]) -> Any:
@@ -35,7 +37,8 @@ def merge_models(models: Sequence[Any]) -> Any:
             )
         check_names(models[0], getattr(model, "feature_names_in_", None))
     first = models[0]
-    parts = [_part(model) for model in models]
+    unit = getattr(first, "unit_", None)
+    parts = [_part(model if unit is None else model_in_unit(model, unit)) for model in models]
     merged = merge_parts(parts)
     out = clone(first)
     options = replace(resolve(out, "online"), callbacks=())  # partial_fit brings them along
@@ -46,9 +49,10 @@ def merge_models(models: Sequence[Any]) -> Any:
     session.state.loss = float(weights @ [model.loss_ for model in models] / weights.sum())
     session.trace.append((1.0, 0.0, merged.seen, session.state.loss, np.nan))
     session.drift.update(merged.W, merged.seen, options.half_life)
-    for name in ("n_features_in_", "feature_names_in_"):
+    for name in ("n_features_in_", "feature_names_in_", "unit_"):
         if hasattr(first, name):
             setattr(out, name, getattr(first, name))
+    out._origin = Origin("merge")
     shown = _session(first)
     identity = (np.arange(len(merged.W)), np.ones(len(merged.W)))
     session.order, session.signs = identity if shown is None else (shown.order, shown.signs)

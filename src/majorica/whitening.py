@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from majorica.engines.base import Engine, total
 from majorica.errors import DataError, OutlierWarning, ParameterError, RankError, RankWarning, RepeatWarning
+from majorica.quantised import warn_rounded
 from majorica.sources.base import Block, Source
 from majorica.sources.names import feature_label, some_of
 from majorica.statistics import F64
@@ -145,6 +146,8 @@ def fit_whitening(
     rank = numerical_rank(values, len(values), source.dtype)
     k = choose_dimension(values, rank, n_components, source.n_features)
     _warn_reduced(source, varying, rank, k, n_components)
+    if k == source.n_features:
+        warn_rounded(source, matrix, values)
     warn_outlier(source, n, covariance.share_of_one)
     if adaptive:
         warn_repeats(n, covariance.repeats)

@@ -7,36 +7,14 @@ import os
 import numpy as np
 import pytest
 import scipy.io
+from interop_datasets import NAMES, X, write_set
 
 from majorica import ICA
-from majorica.errors import DataError, ParameterError, SourceError
+from majorica.errors import DataError, OutputExistsError, ParameterError, SourceError
 from majorica.interop import eeglab
 from majorica.sources import as_source
 
 pytestmark = pytest.mark.filterwarnings("ignore:the data has rank")
-
-RNG = np.random.default_rng(0)
-X = 10 * RNG.laplace(size=(2000, 5)) @ RNG.standard_normal((5, 5)) + np.arange(5)
-NAMES = ["Fz", "Cz", "Pz", "Oz", "T7"]
-
-
-def write_set(folder, data, *, fdt=False, bare=False, **more):
-    """A dataset as EEGLAB saves it, with a structure or, as newer versions do, with bare fields."""
-    labels = np.zeros((1, len(NAMES)), dtype=[("labels", object), ("theta", object)])
-    labels["labels"][0], labels["theta"][0] = NAMES, [np.array([[7.0 * j]]) for j in range(len(NAMES))]
-    n = len(data)
-    eeg = {
-        "setname": "test", "nbchan": 5.0, "pnts": float(n), "trials": 1.0, "srate": 100.0, "xmin": 0.0, "xmax": n / 100,
-        "data": data.T, "chanlocs": labels, "icaact": np.ones((2, 3)), "icaweights": np.zeros((0, 0)), "event": [],
-        "icasphere": np.zeros((0, 0)), "icawinv": np.zeros((0, 0)), "icachansind": np.zeros((0, 0)), "epoch": [],
-        "etc": {"ic_classification": {"ICLabel": 1.0}, "kept": 5.0}, **more,
-    }  # fmt: skip
-    path = folder / "x.set"
-    if fdt:
-        data.astype("<f4").tofile(folder / "x.fdt")
-        eeg["data"] = eeg["datfile"] = "x.fdt"
-    scipy.io.savemat(path, eeg if bare else {"EEG": eeg}, appendmat=False)
-    return path
 
 
 def load(path):
@@ -89,7 +67,7 @@ def test_mne_reads_the_same(n_components, tmp_path):
     path = write_set(tmp_path, X - X.mean(axis=1, keepdims=True), fdt=True)
     raw = mne.io.read_raw_eeglab(path, verbose="ERROR")
     ica = ICA(n_components, random_state=0).fit(raw)
-    eeglab.write_ica(path, ica, units="V")
+    eeglab.write_ica(path, ica, units="V", overwrite=True)
     theirs = mne.preprocessing.read_ica_eeglab(path, verbose="ERROR")
     sources = 1e6 * theirs.get_sources(raw).get_data().T
     assert relative(sources, ica.transform(raw) + ica.components_ @ ica.mean_) < 1e-6
@@ -99,13 +77,43 @@ def test_some_channels_in_place(tmp_path):
     path = write_set(tmp_path, X)
     os.chmod(path, 0o640)
     ica = ICA(random_state=0).fit(eeglab.read_set(path, picks=["Oz", "Fz", "Cz"]))
-    eeglab.write_ica(path, ica)
+    eeglab.write_ica(path, ica, overwrite=True)
     np.testing.assert_array_equal(load(path).icachansind, [4, 1, 2])
     assert (
         relative(activations(path, X), ica.transform(as_source(X[:, [3, 0, 1]])) + ica.components_ @ ica.mean_) < 1e-6
     )
     assert os.stat(path).st_mode & 0o777 == 0o640
     assert os.listdir(tmp_path) == ["x.set"]
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o444])
+def test_nothing_is_replaced_unless_told(mode, tmp_path):
+    path = write_set(tmp_path, X, fdt=True)
+    ica = ICA(random_state=0).fit(path)
+    for name in ("y.set", "z.fdt"):
+        (tmp_path / name).write_bytes(b"dear to somebody")
+        (tmp_path / name).chmod(mode)
+    path.chmod(mode)
+    before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
+    for target, named in (
+        (None, "x.set"),
+        (path, "x.set"),
+        (tmp_path / "y.set", "y.set"),
+        (tmp_path / "z.set", "z.fdt"),
+    ):
+        with pytest.raises(OutputExistsError, match=rf"{named}: exists.*pass overwrite=True") as caught:
+            eeglab.write_ica(path, ica, target)
+        assert isinstance(caught.value, FileExistsError)
+        assert ("read-only" in str(caught.value)) == (mode == 0o444)
+    assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == before
+    for target in (None, tmp_path / "z.set"):
+        eeglab.write_ica(path, ica, target, overwrite=True)
+        np.testing.assert_allclose(eeglab.read_ica(target or path).mixing_, ica.mixing_)
+    assert (tmp_path / "z.fdt").read_bytes() == before["x.fdt"] == (tmp_path / "x.fdt").read_bytes()
+    link = tmp_path / "link.set"
+    link.symlink_to(tmp_path / "gone.set")
+    with pytest.raises(OutputExistsError):
+        eeglab.write_ica(path, ica, link)
 
 
 @pytest.mark.parametrize("fdt", [False, True])

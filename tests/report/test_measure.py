@@ -8,7 +8,7 @@ import scipy.signal
 import scipy.stats
 from pages import channels
 
-from majorica import ICA
+from majorica import ICA, Report
 from majorica.report.layout import HeadMap, to_disc
 from majorica.report.measure import EDGES, measure, unit_variance_unmixing
 from majorica.report.svg import Chart, path_data, thin, tick_label, ticks
@@ -44,6 +44,26 @@ def test_explained_variance(case):
     mixing = np.linalg.inv(W)
     parts = [np.var(np.outer(S[:, i], mixing[:, i]), axis=0).sum() for i in range(4)]
     np.testing.assert_allclose(measures.explained, np.array(parts) / X.var(axis=0).sum(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("whiten", ["unit-variance", "arbitrary-variance"])
+@pytest.mark.parametrize("k", [None, 5, 2])
+def test_all_components_together(k, whiten):
+    """Sources that stay correlated share variance: alone they have more or less than all of it, together just that."""
+    rng = np.random.default_rng(1)
+    S = rng.laplace(size=(4000, 6)) * np.exp(0.5 * rng.normal(size=(4000, 1)))
+    X = S @ rng.normal(size=(6, 6)) * 10.0 ** np.arange(6)
+    ica = ICA(k, random_state=0, whiten=whiten).fit(X)
+    measures = measure(ica, as_source(X))
+    rebuilt = ica.inverse_transform(ica.transform(X))
+    expected = 1 - ((X - rebuilt) ** 2).sum() / ((X - X.mean(axis=0)) ** 2).sum()
+    assert measures.explained_together == pytest.approx(expected, abs=1e-9)
+    if k is None:
+        assert measures.explained_together == pytest.approx(1.0, abs=1e-12)
+        assert abs(measures.explained.sum() - 1) > 1e-4
+        assert "<dd>100 %" in Report(ica, X).html
+    else:
+        assert measures.explained_together < 1
 
 
 def test_spectrum_is_welch(case):

@@ -96,7 +96,7 @@ def test_hostile_file_name(tmp_path):
 
 def test_repeat_command_has_what_was_set(tmp_path):
     np.save(tmp_path / "x.npy", channels())
-    ica = ICA(3, solver="batch", density="huber", max_iter=30, tol=1e-3, random_state=7).fit(channels())
+    ica = ICA(3, solver="batch", density="huber", max_iter=30, tol=1e-3, random_state=7).fit(tmp_path / "x.npy")
     page = Report(ica, tmp_path / "x.npy").html
     command = next(text for text in Page(page).text if text.startswith("majorica fit"))
     for words in ("--n-components 3", "--solver batch", "--density huber", "--max-iter 30", "--tol 0.001", "--seed 7"):
@@ -145,14 +145,36 @@ def test_positions_are_drawn_as_maps():
         Report(ica, X, positions=positions[:5])
 
 
-def test_recordings_know_rate_and_places():
+@pytest.mark.parametrize("dots", [False, True])
+def test_recordings_know_rate_and_places(dots):
     import mne
 
     names = ["Fp1", "Fp2", "C3", "Cz", "C4", "O1"]
+    if dots:  # as PhysioNet names channels
+        names = [name.ljust(4, ".") for name in names]
     raw = mne.io.RawArray(1e-5 * channels(6).T, mne.create_info(names, 250.0, "eeg"), verbose="ERROR")
     page = Report(ICA(random_state=0).fit(raw), raw).html
     assert "frequency, Hz" in page
     assert Page(page).elements["image"] == 6
+
+
+def test_eeglab_datasets_know_rate_and_places(tmp_path):
+    """Names that no system knows: places and rate come from the file."""
+    import scipy.io
+
+    angle = np.arange(6) / 6 * 2 * np.pi
+    chanlocs = np.zeros((1, 6), dtype=[(name, object) for name in ("labels", "X", "Y", "Z")])
+    for j in range(6):
+        chanlocs[0, j] = (f"E{j}", np.cos(angle[j]), np.sin(angle[j]), 0.3)
+    eeg = {"nbchan": 6.0, "pnts": 1200.0, "trials": 1.0, "srate": 250.0, "data": channels(6).T, "chanlocs": chanlocs}
+    path = tmp_path / "x.set"
+    scipy.io.savemat(path, {"EEG": eeg})
+    report = Report(ICA(random_state=0).fit(path), path)
+    assert report.sfreq == 250.0
+    assert "frequency, Hz" in report.html
+    assert Page(report.html).elements["image"] == 6
+    x, y = report.drawing.head.positions.T
+    np.testing.assert_allclose(np.arctan2(y, x), np.angle(1j * np.exp(1j * angle)), atol=1e-6)
 
 
 def test_warns():

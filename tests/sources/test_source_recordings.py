@@ -14,6 +14,8 @@ from majorica.sources import as_source, check_source
 mne = pytest.importorskip("mne")
 X = np.random.default_rng(0).standard_normal((1000, 4))
 SFREQ = 100.0
+#: In EEGLAB's coordinates: to the nose, to the left ear, up.
+PLACES = [(0.9, 0.1, 0.3), (0.1, -0.8, 0.5), (0.2, 0.1, 0.7), (-0.7, 0.2, 0.6)]
 
 
 def make_raw(first_samp=0, types="eeg"):
@@ -204,9 +206,19 @@ def write_matlab_73(path, data, **attributes):
             eeg[name] = np.array([[value]])
         eeg.create_dataset("data", data=data).attrs.update(attributes)
         labels = [file.create_dataset(f"#refs#/{j}", data=np.array([[99], [48 + j]], "u2")) for j in range(4)]
+        eeg["srate"] = np.array([[128.0]])
         references = eeg.create_dataset("chanlocs/labels", (4, 1), dtype=h5py.ref_dtype)
         for j, label in enumerate(labels):
             references[j, 0] = label.ref
+        for axis, name in enumerate("XYZ"):
+            references = eeg.create_dataset(f"chanlocs/{name}", (4, 1), dtype=h5py.ref_dtype)
+            for j in range(4):
+                if j == 3:  # as MATLAB stores []
+                    place = file.create_dataset(f"#refs#/{name}{j}", data=np.zeros(2, np.uint64))
+                    place.attrs["MATLAB_empty"] = np.uint8(1)
+                else:
+                    place = file.create_dataset(f"#refs#/{name}{j}", data=np.array([[PLACES[j][axis]]]))
+                references[j, 0] = place.ref
 
 
 @pytest.mark.parametrize("kind", ["continuous", "epochs", "fdt"])
@@ -222,7 +234,50 @@ def test_eeglab_matlab_73(kind, tmp_path):
     check_source(source)
     assert source.feature_names == ("c0", "c1", "c2", "c3")
     np.testing.assert_array_equal(source.read(123, 877), x[123:877])
+    assert source.sfreq == 128.0
+    assert set(source.sensors) == {"c0", "c1", "c2"}
+    np.testing.assert_allclose(source.sensors["c2"], [-0.1, 0.2, 0.7])
     source.close()
+
+
+@pytest.mark.parametrize("kind", ["cartesian", "polar", "none"])
+def test_eeglab_knows_rate_and_places(kind, tmp_path):
+    import scipy.io
+
+    fields = {"cartesian": ["X", "Y", "Z"], "polar": ["theta", "radius"], "none": []}[kind]
+    places = np.array(PLACES) / np.linalg.norm(PLACES, axis=1, keepdims=True)
+    front, left, up = places.T
+    values = {"X": front, "Y": left, "Z": up, "theta": -np.degrees(np.arctan2(left, front))}
+    values["radius"] = np.arccos(up) / np.pi
+    chanlocs = np.zeros((1, 4), dtype=[(name, object) for name in ["labels", *fields]])
+    for j in range(4):
+        chanlocs["labels"][0, j] = f"c{j}"
+        for name in fields:
+            chanlocs[name][0, j] = np.array([[values[name][j]]]) if j < 3 else np.zeros((0, 0))
+    eeg = {"nbchan": 4.0, "pnts": 1000.0, "trials": 1.0, "data": X.T, "chanlocs": chanlocs}
+    scipy.io.savemat(tmp_path / "x.set", {"EEG": eeg if kind == "none" else eeg | {"srate": 128.0}})
+    source = as_source(tmp_path / "x.set")
+    assert source.sfreq == (None if kind == "none" else 128.0)
+    if kind == "none":
+        assert source.sensors is None
+        return
+    assert set(source.sensors) == {"c0", "c1", "c2"}, "the last one has no place"
+    for j in range(3):
+        np.testing.assert_allclose(source.sensors[f"c{j}"], [-left[j], front[j], up[j]], atol=1e-12)
+    assert as_source([tmp_path / "x.set"] * 2).sfreq == 128.0
+    assert set(as_source([tmp_path / "x.set"] * 2).sensors) == {"c0", "c1", "c2"}
+
+
+def test_recordings_know_rate_and_places():
+    raw = make_raw()
+    assert as_source(raw).sensors is None
+    places = {f"c{j}": np.array(PLACES[j]) for j in range(4)}
+    raw.set_montage(mne.channels.make_dig_montage(places, coord_frame="head"))
+    epochs = mne.make_fixed_length_epochs(raw, 1.0, verbose="ERROR")
+    for recording in (raw, epochs, [raw.copy(), raw]):
+        source = as_source([as_source(part) for part in recording] if isinstance(recording, list) else recording)
+        assert source.sfreq == SFREQ
+        np.testing.assert_allclose(source.sensors["c1"], PLACES[1], atol=1e-7)
 
 
 def test_eeglab_agrees_with_mne(tmp_path):

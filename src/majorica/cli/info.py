@@ -22,6 +22,7 @@ def run(*, model: str, as_json: bool, verbose: int) -> None:
     names = getattr(ica, "feature_names_in_", None)
     facts = describe(ica)
     facts["feature_names"] = None if names is None else [str(name) for name in names]
+    facts["unit"] = getattr(ica, "unit_", None)
     parameters = {name: plain(value) for name, value in ica.get_params(deep=False).items()}
     if as_json:
         emit({"model": model, "bytes": os.path.getsize(model), **facts, "parameters": parameters})
@@ -48,6 +49,8 @@ def rows_of(
     if facts["feature_names"]:
         shown = ", ".join(facts["feature_names"][:8])
         rows.append(("names", shown + (" ..." if facts["n_features"] > 8 else "")))
+    if facts["unit"]:
+        rows.append(("unit", facts["unit"]))
     chosen = parameters if all_parameters else {name: parameters[name] for name in changed(ica)}
     rows += [(name, str(value)) for name, value in chosen.items()]
     return rows

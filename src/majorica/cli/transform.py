@@ -62,8 +62,10 @@ def write_sources(ica: Any, data: Any, file: IO[bytes], advance: Callable[[int],
     from majorica.inputs import check_features
     from majorica.sources import as_source
     from majorica.sources.spool import SpoolWriter
+    from majorica.units import in_unit_of
 
     check_features(ica, data)
+    data = in_unit_of(ica, data)
     k = int(ica.n_components_)
     if data.n_samples is None:
         writer = SpoolWriter(file, n_features=k, dtype=data.dtype)

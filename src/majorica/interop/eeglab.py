@@ -7,16 +7,18 @@ constant ``ica.components_ @ ica.mean_``.
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.io
 
-from majorica.errors import DataError, ParameterError, SourceError, optional_import
+from majorica.errors import DataError, OutputExistsError, ParameterError, SourceError, optional_import
 from majorica.estimator import ICA
 from majorica.interop.matrices import ica_from_matrices
 from majorica.sources import as_source
@@ -24,11 +26,9 @@ from majorica.sources.base import Source
 from majorica.sources.eeglab import EeglabSource
 from majorica.sources.paths import check_readable, reading
 from majorica.statistics import F64
+from majorica.units import keep_unit, model_in_unit
 
 __all__ = ["read_ica", "read_set", "write_ica"]
-
-#: Microvolts in one unit of what the ICA was fitted on.
-_UNITS = {"uV": 1.0, "V": 1e6}
 
 
 def read_set(path: str | os.PathLike[str], *, picks: Any = None) -> EeglabSource:
@@ -48,7 +48,12 @@ def read_set(path: str | os.PathLike[str], *, picks: Any = None) -> EeglabSource
 
 
 def write_ica(
-    path_in: str | os.PathLike[str], ica: ICA, path_out: str | os.PathLike[str] | None = None, *, units: str = "uV"
+    path_in: str | os.PathLike[str],
+    ica: ICA,
+    path_out: str | os.PathLike[str] | None = None,
+    *,
+    units: str | None = None,
+    overwrite: bool = False,
 ) -> None:
     """Write a fitted ICA into an EEGLAB dataset, so that EEGLAB shows its components.
 
@@ -65,12 +70,16 @@ def write_ica(
         Fitted on channels of this dataset; they are matched by name, or all
         are taken, in order, if the ICA has no names.
     path_out : path-like, optional
-        Where to write; a ``.fdt`` file is copied along. None changes `path_in`.
-    units : {"uV", "V"}
-        What the ICA was fitted on: microvolts (this package's own reading of
-        the file) or volts (MNE's).
+        Where to write; a ``.fdt`` file is copied along. None changes `path_in`,
+        which takes `overwrite`.
+    units : {"uV", "V"}, optional
+        What the ICA was fitted on. Fits of recordings know it (``unit_``);
+        for those of arrays it has to be said.
+    overwrite : bool
+        Whether files that exist, the ``.fdt`` file of `path_out` among them,
+        may be replaced. Nothing is written if one may not.
     """
-    if units not in _UNITS:
+    if units not in (None, "uV", "V"):
         raise ParameterError(f"units={units!r} must be 'uV' or 'V'")
     if not hasattr(ica, "components_"):
         raise ParameterError("the ICA is not fitted yet; call fit before write_ica")
@@ -80,13 +89,21 @@ def write_ica(
         raise ParameterError(f"{target}: the name of an EEGLAB dataset ends in .set")
     with read_set(path) as source:
         channels = _channel_numbers(ica, source)
-        is_hdf5 = source._file is not None
-    fields = _fields(ica, channels, _UNITS[units])
+        is_hdf5, samples = source._file is not None, source.samples_path
+    fields = _fields(_in_microvolts(ica, units), channels)
+    copied = None
+    if samples is not None and path != target:
+        copied = os.path.splitext(target)[0] + os.path.splitext(samples)[1]
+    if not overwrite:
+        _refuse_existing(target if copied is None or copied == samples else copied, target)
     with reading(path, "EEGLAB dataset"):
+        if samples is not None and copied is not None and copied != samples:
+            _replace(copied, partial(shutil.copyfile, samples))
+        name = None if copied is None else os.path.basename(copied)
         if is_hdf5:
-            _write_hdf5(path, target, fields)
+            _write_hdf5(path, target, fields, name)
         else:
-            _write_matlab(path, target, fields)
+            _write_matlab(path, target, fields, name)
 
 
 def read_ica(path: str | os.PathLike[str]) -> ICA:
@@ -111,8 +128,17 @@ def read_ica(path: str | os.PathLike[str]) -> ICA:
         mixing,
         np.zeros(len(channels)),
         names=None if names is None else [names[i] for i in channels],
+        unit="uV",
         origin="read from an EEGLAB dataset",
     )
+
+
+def _refuse_existing(*paths: str) -> None:
+    """Raise if one of the files to write is there already."""
+    for path in paths:
+        if os.path.lexists(path):
+            kind = "exists" if os.stat(path, follow_symlinks=False).st_mode & 0o222 else "exists and is read-only"
+            raise OutputExistsError(f"{path}: {kind}; name another path_out, or pass overwrite=True to replace it")
 
 
 def _channel_numbers(ica: ICA, source: Source) -> list[int]:
@@ -131,7 +157,20 @@ def _channel_numbers(ica: ICA, source: Source) -> list[int]:
     return [known.index(name) for name in names]
 
 
-def _fields(ica: ICA, channels: list[int], factor: float) -> dict[str, F64]:
+def _in_microvolts(ica: ICA, units: str | None) -> ICA:
+    """The ICA as EEGLAB has to have it; `units` is what the caller says it was fitted on."""
+    known = getattr(ica, "unit_", None)
+    if known is None and units is None:
+        raise ParameterError("the ICA does not know the unit of its samples; pass units='uV' or units='V'")
+    if known is not None and units not in (None, known):
+        raise ParameterError(f"units={units!r}, but the ICA was fitted on samples in {known}; leave units out")
+    said = copy.copy(ica)
+    keep_unit(said, known or units)
+    converted: ICA = model_in_unit(said, "uV")
+    return converted
+
+
+def _fields(ica: ICA, channels: list[int]) -> dict[str, F64]:
     """The four fields, with ``icawinv`` the pseudo-inverse of ``icaweights * icasphere``, as EEGLAB has it.
 
     With nothing reduced but the rank, samples lie in the span of the mixing
@@ -139,10 +178,10 @@ def _fields(ica: ICA, channels: list[int], factor: float) -> dict[str, F64]:
     and then ``icawinv`` is ``mixing_`` itself.
     """
     if ica.n_components_ == ica.rank_:
-        mixing = ica.mixing_ * factor
+        mixing = ica.mixing_
         weights: F64 = np.linalg.pinv(mixing).astype(np.float64, copy=False)
     else:
-        weights = ica.components_ / factor
+        weights = ica.components_
         mixing = np.linalg.pinv(weights).astype(np.float64, copy=False)
     numbers = np.asarray(channels, dtype=np.float64)[None] + 1
     return {"icaweights": weights, "icasphere": np.eye(len(channels)), "icawinv": mixing, "icachansind": numbers}
@@ -152,7 +191,8 @@ def _fields(ica: ICA, channels: list[int], factor: float) -> dict[str, F64]:
 _STALE = ("icaact", "dipfit", "icasplinefile")
 
 
-def _write_matlab(path: str, target: str, fields: dict[str, F64]) -> None:
+def _write_matlab(path: str, target: str, fields: dict[str, F64], samples: str | None) -> None:
+    """Write `target`; `samples` is the name of its ``.fdt`` file if that is a new one."""
     content = {name: value for name, value in scipy.io.loadmat(path).items() if not name.startswith("__")}
     eeg = content.get("EEG")
     own: dict[str, Any] = content if eeg is None else {name: eeg[name][0, 0] for name in eeg.dtype.names}
@@ -161,10 +201,8 @@ def _write_matlab(path: str, target: str, fields: dict[str, F64]) -> None:
     etc = own.get("etc")
     if etc is not None and etc.dtype.names and etc.size == 1 and "ic_classification" in etc.dtype.names:
         own["etc"] = {name: etc[name][0, 0] for name in etc.dtype.names if name != "ic_classification"}
-    stored = own["data"]
-    if stored.dtype.kind in "US" and path != target:
-        copied = _copy_samples(path, str(stored.item() if stored.size else ""), target)
-        own.update({name: copied for name in ("data", "datfile") if name in own})
+    if samples is not None:
+        own.update({name: samples for name in ("data", "datfile") if name in own})
     if path != target:
         own["filename"] = os.path.basename(target)
     _replace(target, lambda temporary: _save_matlab(temporary, own if eeg is None else {"EEG": own}))
@@ -175,7 +213,8 @@ def _save_matlab(path: str, content: dict[str, Any]) -> None:
         scipy.io.savemat(handle, content, appendmat=False, long_field_names=True, oned_as="row", do_compression=True)
 
 
-def _write_hdf5(path: str, target: str, fields: dict[str, F64]) -> None:
+def _write_hdf5(path: str, target: str, fields: dict[str, F64], samples: str | None) -> None:
+    """As `_write_matlab`, for files of MATLAB 7.3."""
     h5py = optional_import("h5py", extra="io", purpose="writing EEGLAB files of MATLAB version 7.3")
 
     def write(temporary: str) -> None:
@@ -193,10 +232,8 @@ def _write_hdf5(path: str, target: str, fields: dict[str, F64]) -> None:
                     empty = eeg.create_dataset(name, data=np.zeros(2, dtype=np.uint64))
                     empty.attrs["MATLAB_class"] = np.bytes_("double")
                     empty.attrs["MATLAB_empty"] = np.uint8(1)
-            data = eeg["data"]
-            if data.attrs.get("MATLAB_class") == b"char" and path != target:
-                copied = _copy_samples(path, "".join(map(chr, np.asarray(data).ravel())), target)
-                letters = np.array([[ord(letter)] for letter in copied], dtype=np.uint16)
+            if samples is not None:
+                letters = np.array([[ord(letter)] for letter in samples], dtype=np.uint16)
                 for name in ("data", "datfile"):
                     if name in eeg:
                         del eeg[name]
@@ -205,20 +242,6 @@ def _write_hdf5(path: str, target: str, fields: dict[str, F64]) -> None:
                         text.attrs["MATLAB_int_decode"] = np.int32(2)
 
     _replace(target, write)
-
-
-def _copy_samples(path: str, stored: str, target: str) -> str:
-    """Copy the ``.fdt`` file of `path` beside `target`, under its name."""
-    name = os.path.basename(stored.replace("\\", "/"))
-    folder = os.path.dirname(path)
-    candidates = [os.path.join(folder, name), os.path.splitext(path)[0] + os.path.splitext(name)[1]]
-    found = next((candidate for candidate in candidates if os.path.exists(candidate)), None)
-    if found is None:
-        raise SourceError(f"{path}: its sample file {name!r} is not beside it")
-    copied = os.path.splitext(target)[0] + os.path.splitext(found)[1]
-    if os.path.abspath(found) != copied:
-        _replace(copied, lambda temporary: shutil.copyfile(found, temporary))
-    return os.path.basename(copied)
 
 
 def _replace(target: str, write: Callable[[str], Any]) -> None:

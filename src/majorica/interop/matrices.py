@@ -12,8 +12,10 @@ from majorica.densities.table import Densities
 from majorica.errors import DataError
 from majorica.estimator import ICA
 from majorica.fitting import Fitted
+from majorica.origin import Origin
 from majorica.solvers import StopReason, Trace
 from majorica.statistics import F64
+from majorica.units import keep_unit
 from majorica.whitening import Whitening
 
 #: Products of projector entries below this are rounding error.
@@ -54,6 +56,7 @@ def ica_from_matrices(
     mean: npt.ArrayLike,
     *,
     names: list[str] | None = None,
+    unit: str | None = None,
     n_samples: int = 0,
     n_iter: int = 1,
     origin: str = "imported",
@@ -72,6 +75,8 @@ def ica_from_matrices(
         Mean of the features.
     names : list of str, optional
         Feature names.
+    unit : str, optional
+        Unit of the features.
     n_samples, n_iter : int
         Samples and iterations of the fit, as far as known.
     origin : str
@@ -87,6 +92,7 @@ def ica_from_matrices(
     ica.n_features_in_ = f
     if names is not None:
         ica.feature_names_in_ = np.asarray(names, dtype=object)
+    keep_unit(ica, unit)
     fitted = Fitted(
         whitening=Whitening(np.asarray(mean, dtype=np.float64), B, M, k, np.ones(k)),
         W=np.eye(k),
@@ -99,6 +105,7 @@ def ica_from_matrices(
         gradient=float("nan"),
         trace=Trace().array(),
     )
+    ica._origin = Origin("elsewhere")
     keep_order(ica, k)
     ica._publish(fitted, keep_order=True)
     ica.stop_reason_ = f"not fitted here: {origin}"

@@ -17,6 +17,7 @@ from majorica.estimator import ICA
 from majorica.interop.mne_objects import from_mne, to_mne
 from majorica.interop.reduction import fit_reduced
 from majorica.interop.selection import SelectedSource, check_limits, check_step, good_tiles
+from majorica.origin import Origin
 from majorica.sources.base import Source
 from majorica.sources.mne import RawSource, epochs_source
 
@@ -84,7 +85,7 @@ def fit_raw(
         tstep=tstep,
         reject_by_annotation=reject_by_annotation,
     )
-    return _fit(source, n_components, channel_types(raw.info, source), ica_params)
+    return _fit(source, n_components, channel_types(raw.info, source), ica_params, Origin("fit_raw"))
 
 
 def fit_epochs(
@@ -112,7 +113,7 @@ def fit_epochs(
     if not isinstance(epochs, mne.BaseEpochs):
         raise DataTypeError(f"fit_epochs takes MNE epochs, not a {type(epochs).__name__}; use fit_raw or ICA().fit")
     source = epochs_source(epochs, picks=picks, step=check_step(decim))
-    return _fit(source, n_components, channel_types(epochs.info, source), ica_params)
+    return _fit(source, n_components, channel_types(epochs.info, source), ica_params, Origin("fit_epochs"))
 
 
 def raw_source(
@@ -160,10 +161,15 @@ def channel_types(info: Any, source: Source, *, skip: set[str] | None = None) ->
     ]
 
 
-def _fit(source: Source, n_components: int | float | None, types: list[str], ica_params: dict[str, Any]) -> ICA:
+def _fit(
+    source: Source, n_components: int | float | None, types: list[str], ica_params: dict[str, Any], origin: Origin
+) -> ICA:
     if n_components is None:
-        return ICA(None, **ica_params).fit(source)
-    return fit_reduced(source, n_components, types, **ica_params)
+        ica: ICA = ICA(None, **ica_params).fit(source)
+    else:
+        ica = fit_reduced(source, n_components, types, **ica_params)
+    ica._origin = origin
+    return ica
 
 
 def _every_sample(raw: Any, picks: Any) -> RawSource:

@@ -15,6 +15,7 @@ from majorica.errors import DataError, ParameterError, optional_import
 from majorica.estimator import ICA
 from majorica.interop.matrices import ica_from_matrices, symmetrising_scale
 from majorica.statistics import F64
+from majorica.units import model_in_unit
 
 
 def to_mne(ica: ICA, info: Any, *, exclude: list[int] | None = None) -> Any:
@@ -27,7 +28,9 @@ def to_mne(ica: ICA, info: Any, *, exclude: list[int] | None = None) -> Any:
     Parameters
     ----------
     ica : ICA
-        Fitted on the recording's channels.
+        Fitted on the recording's channels; one fitted in microvolts
+        (``unit_``) is converted, one that does not know its unit is taken to
+        be in MNE's.
     info : mne.Info or object with ``.info``
         Measurement info; channels are matched by name, or all are taken, in
         order, if the ICA has no names.
@@ -45,6 +48,7 @@ def to_mne(ica: ICA, info: Any, *, exclude: list[int] | None = None) -> Any:
     mne = optional_import("mne", extra="mne", purpose="making MNE objects")
     if not hasattr(ica, "components_"):
         raise ParameterError("the ICA is not fitted yet; call fit, or fit_raw, before to_mne")
+    ica = model_in_unit(ica, "V")
     info = _picked_info(mne, ica, getattr(info, "info", info))
     extended = ica.density == "adaptive" or not bool(ica._fitted.densities.super_gaussian.all())
     out = mne.preprocessing.ICA(method="infomax", fit_params={"extended": extended}, max_iter="auto", verbose="ERROR")
@@ -98,6 +102,7 @@ def from_mne(mne_ica: Any) -> ICA:
         colour @ axes.T @ mne_ica.mixing_matrix_,
         colour @ mean,
         names=names,
+        unit="V",
         n_samples=int(getattr(mne_ica, "n_samples_", None) or 0),
         n_iter=int(getattr(mne_ica, "n_iter_", None) or 1),
         origin=f"by MNE, method {mne_ica.method}",

@@ -15,7 +15,9 @@ from majorica.errors import OutlierWarning
 from majorica.estimator import ICA
 from majorica.sources.base import Array, Source, split_blocks
 from majorica.sources.matrix import MatrixSource
+from majorica.sources.units import unit_of
 from majorica.statistics import F64
+from majorica.units import keep_unit
 from majorica.whitening import (
     Covariance,
     Whitening,
@@ -72,6 +74,7 @@ def fit_reduced(source: Source, n_components: int | float, types: Sequence[str],
     ica.n_features_in_ = source.n_features
     if source.feature_names is not None:
         ica.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
+    keep_unit(ica, unit_of(source))
     ica._publish(replace(inner, whitening=whitening))
     return ica
 

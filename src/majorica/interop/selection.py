@@ -9,8 +9,10 @@ import numpy as np
 
 from majorica.errors import DataError, ParameterError
 from majorica.sources.base import Array, Source
+from majorica.sources.chanlocs import Sensors
 from majorica.sources.chunks import bounds_of
 from majorica.sources.matrix import MatrixSource
+from majorica.sources.units import unit_of
 
 #: Samples read at once while decimating.
 _CHUNK = 65536
@@ -37,7 +39,14 @@ class SelectedSource(MatrixSource):
         self._bounds = np.asarray(bounds_of([math.ceil((b - a) / step) for a, b in self.ranges]), dtype=np.intp)
         self.n_samples, self.n_features = int(self._bounds[-1]), base.n_features
         self.dtype, self.feature_names = base.dtype, base.feature_names
-        self.in_memory = base.in_memory
+        self.in_memory, self.unit = base.in_memory, unit_of(base)
+        rate = getattr(base, "sfreq", None)
+        self.sfreq = None if rate is None else rate / step
+
+    @property
+    def sensors(self) -> Sensors | None:
+        """Where the sensors are, by name."""
+        return getattr(self.base, "sensors", None)
 
     def _load(self, start: int, stop: int) -> Array:
         block = np.empty((stop - start, self.n_features), self.dtype)

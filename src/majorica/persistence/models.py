@@ -18,8 +18,8 @@ from majorica.persistence.codec import CodecError, Decoder, Encoder
 from majorica.persistence.container import ContainerError, read_container, write_container
 
 SCHEMA, VERSION = "majorica model", 1
-#: Attributes that are not public but needed to go on learning.
-_PRIVATE = ("_fitted", "_stream", "_order", "_signs")
+#: Attributes that are not public but needed to go on learning, or to say how to repeat the fit.
+_PRIVATE = ("_fitted", "_stream", "_order", "_signs", "_origin")
 _PUBLIC = re.compile(r"[a-z][a-z0-9_]*_\Z")
 #: Parameters that live in a process only.
 _LIVE = ("callbacks",)
@@ -28,6 +28,7 @@ _LIVE = ("callbacks",)
 def model_classes() -> dict[str, type]:
     """All a model file can make, by name."""
     from majorica.fitting import Fitted
+    from majorica.origin import FileUse, Origin
     from majorica.solvers.averages import Averages
     from majorica.solvers.base import StopReason, Trace
     from majorica.solvers.online import OnlineState
@@ -48,6 +49,8 @@ def model_classes() -> dict[str, type]:
         ThinningTrace,
         Surrogate,
         Whitening,
+        FileUse,
+        Origin,
     ]
     kinds += [Clipped, Huber, LogCosh, Student, TwoGaussian]
     kinds += [kind for kind in _density_kinds(Density) if kind not in kinds]
@@ -130,11 +133,16 @@ def _decode_table(decoder: Decoder, stored: dict[str, Any]) -> dict[str, Any]:
 
 def _check(ica: Any) -> None:
     """Shapes that must agree, and numbers that must be finite, for the model to be used."""
+    from majorica.origin import Origin
     from majorica.parameters import resolve
     from majorica.streaming import StreamFit
 
     options = resolve(ica, "online")
     f = _count(ica.n_features_in_, "features")
+    if not isinstance(vars(ica).get("unit_", ""), str):
+        raise ContainerError("its unit has no name")
+    if not isinstance(vars(ica).get("_origin", Origin("unknown")), Origin):
+        raise ContainerError("its origin is not one")
     session = vars(ica).get("_stream")
     if session is not None:
         if not isinstance(session, StreamFit):

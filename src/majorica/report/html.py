@@ -18,13 +18,14 @@ import numpy.typing as npt
 
 import majorica
 from majorica.errors import ParameterError
+from majorica.origin import origin_of
 from majorica.persistence.atomic import write_atomically
 from majorica.report.components import MOST_PANELS, Drawing, feature_names
 from majorica.report.convergence import convergence_section
 from majorica.report.layout import HeadMap, image_shape_of, positions_of
 from majorica.report.measure import measure, source_variance, unit_variance_unmixing
-from majorica.report.repeat import parameter_rows, python_lines, shell_command
-from majorica.report.text import clean, duration, escape, isolate, number
+from majorica.report.repeat import fitted_path, notes, parameter_rows, path_in, python_lines, shell_command
+from majorica.report.text import clean, clean_lines, duration, escape, isolate, number
 from majorica.report.warn import alerts
 from majorica.sources import as_source
 
@@ -84,6 +85,7 @@ class Report:
         source = as_source(X)
         self.ica = ica
         self.path = path_of(X, source)
+        self.looked_at = path_in(origin_of(source))
         self.title = title if title is not None else os.path.basename(self.path or "") or "Independent components"
         self.sfreq = sampling_rate(source) if sfreq is None else float(sfreq)
         self.measures = measure(ica, source, sfreq=self.sfreq, max_samples=max_samples)
@@ -146,12 +148,13 @@ class Report:
     def _lead(self) -> str:
         ica = self.ica
         data = f"{ica.n_samples_seen_:,} samples of {_count(ica.n_features_in_, 'feature')}"
-        where = f" from {isolate(self.path)}" if self.path and os.path.basename(self.path) != self.title else ""
+        path = fitted_path(ica)
+        where = f" from {isolate(path)}" if path and os.path.basename(path) != self.title else ""
         return f"{_count(ica.n_components_, 'component')} of {data}{where}."
 
     def _facts(self) -> str:
         ica, seconds = self.ica, fit_seconds(self.ica)
-        explained = min(1.0, float(self.measures.explained.sum()))
+        explained = self.measures.explained_together
         facts = [
             ("Samples", f"{ica.n_samples_seen_:,}", f"{ica.n_features_in_:,} features"),
             ("Components", f"{ica.n_components_:,}", f"rank {ica.rank_:,}"),
@@ -170,6 +173,9 @@ class Report:
             text = f"Measured on {measures.n_used:,} of {measures.n_samples:,} samples, spread over all of them."
         else:
             text = f"Measured on {measures.n_used:,} samples."
+        fitted = fitted_path(self.ica)
+        if fitted and self.looked_at and fitted != self.looked_at:
+            text += f" They are of {isolate(self.looked_at)}; fitted was another file."
         if k > MOST_COMPONENTS:
             text += f" The first {MOST_COMPONENTS:,} of {k:,} components are listed."
         if k > MOST_PANELS:
@@ -182,9 +188,13 @@ class Report:
 
     def _repeat(self) -> str:
         parts = []
-        if self.path:
-            parts.append(f'<pre dir="ltr">{escape(shell_command(self.ica, self.path), 2000)}</pre>')
-        parts.append(f'<pre dir="ltr">{html.escape(python_lines(self.ica, self.path), quote=True)}</pre>')
+        command = shell_command(self.ica)
+        if command is not None:
+            parts.append(f'<pre dir="ltr">{escape(command, 2000)}</pre>')
+        parts.append(f'<pre dir="ltr">{html.escape(clean_lines(python_lines(self.ica)), quote=True)}</pre>')
+        open_points = notes(self.ica)
+        if open_points:
+            parts.append(f'<p class="note">{escape(" ".join(open_points), 2000)}</p>')
         return "".join(parts)
 
 
@@ -229,8 +239,8 @@ def path_of(X: Any, source: Any) -> str | None:
 
 def sampling_rate(source: Any) -> float | None:
     """Samples a second, if the source is a recording."""
-    raw = getattr(source, "raw", None)
-    return float(raw.info["sfreq"]) if raw is not None else None
+    rate = getattr(source, "sfreq", None)
+    return None if rate is None else float(rate)
 
 
 def versions() -> list[tuple[str, str]]:

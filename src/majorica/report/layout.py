@@ -52,8 +52,7 @@ def positions_of(source: Any, names: Sequence[str] | None, positions: npt.ArrayL
         return to_disc(given)
     if names is None or len(names) < 4:
         return None
-    raw = getattr(source, "raw", None)
-    found = _montage_positions(raw.get_montage()) if raw is not None else None
+    found = getattr(source, "sensors", None)
     if found is None or not set(names) <= set(found):
         found = _standard_positions(names)
     if found is None:
@@ -62,15 +61,13 @@ def positions_of(source: Any, names: Sequence[str] | None, positions: npt.ArrayL
     return to_disc(points) if np.isfinite(points).all() and np.ptp(points, axis=0).max() > 0 else None
 
 
-def _montage_positions(montage: Any) -> dict[str, F64] | None:
-    if montage is None:
-        return None
-    return {str(name): np.asarray(point) for name, point in montage.get_positions()["ch_pos"].items()}
-
-
 def _standard_positions(names: Sequence[str]) -> dict[str, F64] | None:
-    """Positions of the 10-05 system if all names belong to it and MNE is installed."""
-    if not {name.lower() for name in names} & {"cz", "c3", "c4", "pz", "fz", "o1", "fp1"}:
+    """Positions of the 10-05 system if all names belong to it and MNE is installed.
+
+    PhysioNet fills names up with dots ("Cz..", "Fc5.").
+    """
+    plain = {name: name.lower().rstrip(".") for name in names}
+    if not set(plain.values()) & {"cz", "c3", "c4", "pz", "fz", "o1", "fp1"}:
         return None
     try:
         import mne
@@ -80,7 +77,7 @@ def _standard_positions(names: Sequence[str]) -> dict[str, F64] | None:
     kind = "colin27_1005" if "colin27_1005" in known else "standard_1005"  # its new and its old name
     standard = mne.channels.make_standard_montage(kind).get_positions()["ch_pos"]
     lower = {str(name).lower(): np.asarray(point) for name, point in standard.items()}
-    found = {name: lower.get(name.lower().rstrip(".")) for name in names}
+    found = {name: lower.get(plain[name]) for name in names}
     return None if any(point is None for point in found.values()) else found  # type: ignore[return-value]
 
 

@@ -14,6 +14,7 @@ from majorica.densities.base import Density
 from majorica.errors import DataError
 from majorica.inputs import check_features
 from majorica.sources import Source, Stream
+from majorica.units import in_unit_of
 
 F64 = npt.NDArray[np.float64]
 
@@ -37,7 +38,8 @@ class Measures:
 
     n_used: int  #: samples looked at
     n_samples: int | None  #: samples there are, None for a stream
-    explained: F64  #: share of the data's total variance, (k,)
+    explained: F64  #: share of the data's total variance that each component has alone, (k,)
+    explained_together: float  #: share that all have together; of correlated sources not the sum of the above
     kurtosis: F64  #: excess kurtosis, (k,)
     largest: F64  #: largest absolute value, in standard deviations, (k,)
     histogram: F64  #: estimated density in each bin of EDGES, (k, bins)
@@ -69,6 +71,7 @@ class _Sums:
     n: int = 0
     powers: F64 = field(init=False)
     variance: float = 0.0
+    residual: float = 0.0
     largest: F64 = field(init=False)
     counts: F64 = field(init=False)
     spectrum: F64 = field(init=False)
@@ -80,9 +83,11 @@ class _Sums:
         self.counts = np.zeros((self.k, len(EDGES) - 1))
         self.spectrum = np.zeros((self.k, SEGMENT // 2 + 1))
 
-    def add(self, X: F64, S: F64) -> None:
+    def add(self, X: F64, S: F64, mixing: F64) -> None:
+        """Samples `X`, centred, their sources `S`, and the matrix that takes sources to samples."""
         self.n += len(S)
         self.variance += float((X * X).sum())
+        self.residual += float(((X - S @ mixing.T) ** 2).sum())
         power = np.ones_like(S)
         for row in self.powers:
             power *= S
@@ -110,7 +115,9 @@ def measure(ica: Any, source: Source | Stream, *, sfreq: float | None = None, ma
     Raises DataError if the samples do not belong to the model or are not finite.
     """
     check_features(ica, source)
+    source = in_unit_of(ica, source)
     W, mean, scale = unit_variance_unmixing(ica)
+    mixing = np.asarray(ica.mixing_) * np.sqrt(source_variance(ica))
     sums = _Sums(len(W))
     wanted = TRACE_SAMPLES if sfreq is None else max(32, min(STRETCH, math.ceil(TRACE_SECONDS * sfreq)))
     trace, trace_start = np.empty((len(W), 0)), 0
@@ -119,7 +126,7 @@ def measure(ica: Any, source: Source | Stream, *, sfreq: float | None = None, ma
         if not np.isfinite(centred).all():
             raise DataError("the data contains NaN or infinity; drop or interpolate such samples first")
         S = centred @ W.T
-        sums.add(centred, S)
+        sums.add(centred, S, mixing)
         if trace.shape[1] < min(wanted, len(S)):
             trace, trace_start = np.ascontiguousarray(S[:wanted].T), start
     if sums.n == 0:
@@ -142,6 +149,7 @@ def _measures(
         n_used=sums.n,
         n_samples=n_samples,
         explained=share,
+        explained_together=max(0.0, 1 - sums.residual / max(sums.variance, 1e-300)),
         kurtosis=central / variance**2 - 3,
         largest=sums.largest,
         histogram=sums.counts / (sums.n * width),

@@ -19,6 +19,11 @@ def clean(text: Any, longest: int = LONGEST) -> str:
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
+def clean_lines(text: str) -> str:
+    """`text` without control characters, its lines and their indents as they are."""
+    return "\n".join(_CONTROL.sub("\ufffd", line) for line in text.split("\n"))
+
+
 def escape(text: Any, longest: int = LONGEST) -> str:
     """`text` for the inside of an element or a quoted attribute."""
     return html.escape(clean(text, longest), quote=True)

@@ -8,10 +8,12 @@ import numpy as np
 
 from majorica.errors import DataError
 from majorica.sources.base import Array, Source
+from majorica.sources.chanlocs import Sensors
 from majorica.sources.chunks import bounds_of
 from majorica.sources.matrix import MatrixSource
 from majorica.sources.names import differences, same_names
 from majorica.sources.rules import as_block, float_dtype
+from majorica.sources.units import in_one_unit
 
 
 class JoinedSource(MatrixSource):
@@ -20,7 +22,7 @@ class JoinedSource(MatrixSource):
     Parameters
     ----------
     parts : sequence of Source
-        All of one width.
+        All of one width; recordings in another unit than the first are converted to its.
     """
 
     kind = "list of blocks"
@@ -41,11 +43,19 @@ class JoinedSource(MatrixSource):
                     f"The feature names of block {k} differ from those of block 0: "
                     f"{which or 'another order, or only one of them has names'}."
                 )
+        self.parts, self.unit = in_one_unit(self.parts)
         self._bounds = bounds_of([part.n_samples for part in self.parts])
         self.n_samples, self.n_features = self._bounds[-1], first.n_features
         self.dtype = float_dtype(*(part.dtype for part in self.parts))
         self.in_memory = all(part.in_memory for part in self.parts)
         self.feature_names = first.feature_names
+        rates = {getattr(part, "sfreq", None) for part in self.parts}
+        self.sfreq = rates.pop() if len(rates) == 1 else None
+
+    @property
+    def sensors(self) -> Sensors | None:
+        """Where the sensors are, by name."""
+        return getattr(self.parts[0], "sensors", None)
 
     def _load(self, start: int, stop: int) -> Array:
         k = max(0, int(np.searchsorted(self._bounds, start, side="right")) - 1)

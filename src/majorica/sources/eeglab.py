@@ -7,6 +7,7 @@ memory-mapped and blocks are views of it. Samples keep EEGLAB's microvolts.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy.typing as npt
 import scipy.io
 
 from majorica.errors import DataError, ParameterError, SourceError, optional_import
+from majorica.sources.chanlocs import Sensors, hdf5_column, labels_of, matlab_column, sensors_of
 from majorica.sources.matrix import FileSource
 from majorica.sources.npy import map_npy
 from majorica.sources.rules import float_dtype
@@ -30,12 +32,16 @@ class EeglabSource(FileSource):
     """
 
     kind = "EEGLAB dataset"
+    unit = "uV"
     fixed_layout = "channels-first"
     takes_picks = True
     in_memory = True
     _spool: TemporaryFile | None = None
     _file: Any = None
     _samples: Any = None
+    _sensors: Sensors | None = None
+    #: The ``.fdt`` file, if there is one.
+    samples_path: str | None = None
 
     def _open(self) -> None:
         with open(self.path, "rb") as handle:
@@ -58,11 +64,23 @@ class EeglabSource(FileSource):
         data = fields["data"]
         if isinstance(data, str):
             n_samples = int(fields["pnts"]) * int(fields["trials"])
-            self._samples = _map_fdt(_fdt_path(self.path, data), n_samples, n_channels)
+            self.samples_path = _fdt_path(self.path, data)
+            self._samples = _map_fdt(self.samples_path, n_samples, n_channels)
         else:
             samples = np.asarray(data).reshape((n_channels, -1), order="F").T
             self._samples = self._unpack(samples)
-        return _labels(fields.get("chanlocs"))
+        self.sfreq = _rate(fields.get("srate"))
+        return self._channels(matlab_column(fields.get("chanlocs")))
+
+    def _channels(self, column: Callable[[str], list[Any]]) -> list[str] | None:
+        names = labels_of(column)
+        self._sensors = sensors_of(column, names)
+        return names
+
+    @property
+    def sensors(self) -> Sensors | None:
+        """Where the sensors are, by name."""
+        return self._sensors
 
     def _unpack(self, samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
         self._spool = TemporaryFile(".npy")
@@ -80,11 +98,13 @@ class EeglabSource(FileSource):
         eeg = self._file.get("EEG", self._file)
         data = eeg["data"]
         n_channels = int(eeg["nbchan"][()].item())
-        names = _hdf5_labels(self._file, eeg)
+        names = self._channels(hdf5_column(self._file, eeg))
+        self.sfreq = _rate(eeg["srate"][()] if "srate" in eeg else None)
         if data.attrs.get("MATLAB_class") == b"char":
             name = "".join(map(chr, np.asarray(data).ravel()))
             n_samples = int(eeg["pnts"][()].item()) * int(eeg["trials"][()].item())
-            self._samples = _map_fdt(_fdt_path(self.path, name), n_samples, n_channels)
+            self.samples_path = _fdt_path(self.path, name)
+            self._samples = _map_fdt(self.samples_path, n_samples, n_channels)
         elif data.ndim == 2:
             # MATLAB stores columns first: what is channels-first there is samples-first here.
             self._samples = _Hdf5Samples(data)
@@ -147,18 +167,11 @@ def _map_fdt(path: str, n_samples: int, n_channels: int) -> npt.NDArray[Any]:
     return np.memmap(path, dtype="<f4", mode="r", shape=(n_samples, n_channels)).view(np.ndarray)
 
 
-def _labels(chanlocs: Any) -> list[str] | None:
-    found = np.atleast_1d(np.asarray(chanlocs, dtype=object)).ravel()
-    labels = [getattr(location, "labels", None) for location in found]
-    return [str(label) for label in labels] if labels and all(isinstance(label, str) for label in labels) else None
-
-
-def _hdf5_labels(file: Any, eeg: Any) -> list[str] | None:
-    try:
-        references = np.asarray(eeg["chanlocs"]["labels"]).ravel()
-        return ["".join(map(chr, np.asarray(file[reference]).ravel())) for reference in references]
-    except (KeyError, ValueError, TypeError, AttributeError):
-        return None
+def _rate(stored: Any) -> float | None:
+    """Samples a second, if the dataset has a positive number for it."""
+    values = np.asarray(stored).ravel()
+    known = values.size == 1 and values.dtype.kind in "iuf" and 0 < values[0] < np.inf
+    return float(values[0]) if known else None
 
 
 def _channel_numbers(path: str, names: list[str] | None, width: int, picks: Any) -> list[int]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from majorica.errors import DataError, DataTypeError, ParameterError, SourceError
 from majorica.sources.base import Array
+from majorica.sources.chanlocs import Sensors
 from majorica.sources.paths import reading
 from majorica.sources.rules import Layout, as_block, check_layout, check_shape
 
@@ -32,6 +33,10 @@ class MatrixSource(ABC):
     in_memory : bool
         Whether several threads may read at once, nearly for free.
     feature_names : tuple of str or None
+    unit : str or None
+        ``"V"`` or ``"uV"`` where it is known.
+    sfreq : float or None
+        Samples a second, of recordings.
     """
 
     n_samples: int
@@ -39,6 +44,8 @@ class MatrixSource(ABC):
     dtype: np.dtype[np.floating]
     in_memory: bool = False
     feature_names: Sequence[str] | None = None
+    unit: str | None = None
+    sfreq: float | None = None
     #: What it is, in messages and in the repr.
     kind: str = "array"
     _closed: bool = False
@@ -46,6 +53,11 @@ class MatrixSource(ABC):
     @abstractmethod
     def _load(self, start: int, stop: int) -> Any:
         """Samples `start` to `stop` as an array ``(stop - start, n_features)`` of any real dtype."""
+
+    @property
+    def sensors(self) -> Sensors | None:
+        """Where the sensors of a recording are, by name: to the right ear, to the nose, up."""
+        return None
 
     def read(self, start: int, stop: int) -> Array:
         """Samples `start` to `stop` as ``(stop - start, n_features)``, not to be written to."""

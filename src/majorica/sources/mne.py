@@ -11,6 +11,7 @@ import numpy as np
 
 from majorica.errors import DataError, ParameterError, SourceError, optional_import
 from majorica.sources.base import Array
+from majorica.sources.chanlocs import Sensors
 from majorica.sources.chunks import bounds_of
 from majorica.sources.fif import check_fif_size, holds_epochs
 from majorica.sources.matrix import FileSource, MatrixSource
@@ -32,11 +33,12 @@ class RawSource(MatrixSource):
     """
 
     kind = "MNE recording"
+    unit = "V"
 
     def __init__(self, raw: Any, *, picks: Any = None) -> None:
         self.raw = raw
         self.picks = picks
-        self.dtype = np.dtype(np.float64)
+        self.dtype, self.sfreq = np.dtype(np.float64), float(raw.info["sfreq"])
         self.feature_names = pick_channels(raw, picks)
         self._channels = [raw.ch_names.index(name) for name in self.feature_names]
         #: Ranges of good samples in the recording, and where each starts among the good ones.
@@ -45,6 +47,11 @@ class RawSource(MatrixSource):
         self.n_samples = int(self._bounds[-1])
         self.n_features = len(self._channels)
         check_shape(self.n_samples, self.n_features)
+
+    @property
+    def sensors(self) -> Sensors | None:
+        """Where the sensors are, by name."""
+        return montage_sensors(self.raw)
 
     def _load(self, start: int, stop: int) -> Array:
         block = np.empty((stop - start, self.n_features))
@@ -68,6 +75,7 @@ class RecordingSource(FileSource):
     """
 
     kind = "recording"
+    unit = "V"
     fixed_layout = "channels-first"
     takes_picks = True
     _raw: Any = None
@@ -82,6 +90,12 @@ class RecordingSource(FileSource):
         self._source = self._read(mne)
         self.dtype, self.feature_names = self._source.dtype, self._source.feature_names
         self.n_samples, self.n_features = self._source.n_samples, self._source.n_features
+        self.sfreq = self._source.sfreq
+
+    @property
+    def sensors(self) -> Sensors | None:
+        """Where the sensors are, by name."""
+        return self._source.sensors
 
     def _read(self, mne: Any) -> RawSource | EpochsSource:
         try:
@@ -123,6 +137,7 @@ class EpochsSource(MatrixSource):
     """
 
     kind = "MNE epochs"
+    unit = "V"
 
     def __init__(self, epochs: Any, names: Sequence[str], *, step: int = 1) -> None:
         self.epochs, self.step = epochs, step
@@ -131,6 +146,12 @@ class EpochsSource(MatrixSource):
         self._length = math.ceil(len(epochs.times) / step)
         self.n_samples, self.n_features = len(epochs) * self._length, len(names)
         self.dtype = np.dtype(np.float64)
+        self.sfreq = float(epochs.info["sfreq"]) / step
+
+    @property
+    def sensors(self) -> Sensors | None:
+        """Where the sensors are, by name."""
+        return montage_sensors(self.epochs)
 
     def _load(self, start: int, stop: int) -> Array:
         first, last = start // self._length, -(-stop // self._length)
@@ -149,6 +170,14 @@ def epochs_source(epochs: Any, *, picks: Any = None, step: int = 1) -> EpochsSou
     if not len(epochs):
         raise DataError("there are no epochs left; loosen their rejection thresholds")
     return EpochsSource(epochs, pick_channels(epochs, picks), step=step)
+
+
+def montage_sensors(recording: Any) -> Sensors | None:
+    """Where the sensors of a ``Raw`` or ``Epochs`` object are, if it knows."""
+    montage = recording.get_montage()
+    if montage is None:
+        return None
+    return {str(name): np.asarray(point) for name, point in montage.get_positions()["ch_pos"].items()}
 
 
 def pick_channels(raw: Any, picks: Any) -> tuple[str, ...]:

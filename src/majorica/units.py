@@ -1,0 +1,39 @@
+"""The unit a model was fitted in: kept with it, and changed where another package has its own."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+from majorica.sources.base import Source, Stream
+from majorica.sources.units import factor, in_unit
+
+
+def keep_unit(ica: Any, unit: str | None) -> None:
+    """Note the unit of the samples that `ica` is fitted on; without one it has no ``unit_``."""
+    vars(ica).pop("unit_", None)
+    if unit is not None:
+        ica.unit_ = unit
+
+
+def in_unit_of(ica: Any, source: Source | Stream) -> Source | Stream:
+    """`source` in the unit that `ica` was fitted in, where both are known."""
+    return in_unit(source, getattr(ica, "unit_", None))
+
+
+def model_in_unit(ica: Any, unit: str) -> Any:
+    """`ica` as if fitted on the same samples in `unit`: itself if it was, or if its unit is not known.
+
+    Of a converted copy the matrices may be used; it does not go on learning.
+    """
+    ratio = factor(getattr(ica, "unit_", None), unit)
+    if ratio == 1.0:
+        return ica
+    out, old = copy.copy(ica), ica._fitted.whitening
+    whitening = replace(old, mean=old.mean * ratio, matrix=old.matrix / ratio, inverse=old.inverse * ratio)
+    out._fitted = replace(ica._fitted, whitening=whitening)
+    out.components_, out.mixing_ = ica.components_ / ratio, ica.mixing_ * ratio
+    out.mean_, out.whitening_ = whitening.mean, whitening.matrix
+    out.unit_ = unit
+    return out
