@@ -7,30 +7,9 @@ import os
 
 import numpy as np
 import pytest
-from program import one_line, run, samples, without_notice
+from program import call, one_line, run, samples
 
 from majorica import ICA
-from majorica.cli import main
-
-
-@pytest.fixture
-def data(tmp_path):
-    np.save(tmp_path / "x.npy", samples())
-    return tmp_path / "x.npy"
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    path = tmp_path_factory.mktemp("model") / "m.npz"
-    ICA(random_state=0).fit(samples()).save(path)
-    return path
-
-
-def call(capfd, *arguments):
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in arguments])
-    out, err = capfd.readouterr()
-    return ended.value.code, out, without_notice(err)
 
 
 def break_missing(path):
