@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -161,6 +162,6 @@ def is_tabular(X: Any) -> bool:
     kind = type(X).__module__.split(".")[0]
     if kind in {"pandas", "polars", "scipy"}:
         return True
-    if isinstance(X, list | tuple):
-        return not (len(X) and getattr(X[0], "ndim", 0) == 2)
+    if isinstance(X, list | tuple):  # of blocks or paths, which a source joins, or of numbers
+        return not (len(X) and (getattr(X[0], "ndim", 0) == 2 or isinstance(X[0], str | os.PathLike)))
     return isinstance(X, numbers.Number) or hasattr(X, "__array_namespace__")

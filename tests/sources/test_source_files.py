@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import source_containers as containers
 
+from majorica import ICA
 from majorica.errors import DataError, DataTypeError, MajoricaError, MajoricaWarning, ParameterError, SourceError
 from majorica.sources import as_source
 
@@ -346,3 +347,27 @@ def test_file_object_is_not_taken_for_its_format():
     buffer.seek(0)
     with pytest.raises(SourceError, match=r"\.npy"):
         as_source(buffer, n_features=4)
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+@pytest.mark.parametrize("suffix", [".npy", "_raw.fif"])
+def test_a_list_of_paths_is_fitted_as_one(kind, suffix, tmp_path):
+    X = np.random.default_rng(0).laplace(size=(900, 3)).astype(np.float32)
+    paths = [str(tmp_path / f"run1{suffix}"), tmp_path / f"run2{suffix}"]
+    for path, part in zip(paths, (X[:500], X[500:]), strict=True):
+        if suffix == ".npy":
+            np.save(path, part)
+        else:
+            mne = pytest.importorskip("mne")
+            info = mne.create_info(["a", "b", "c"], 100.0, "eeg")
+            mne.io.RawArray(1e-5 * part.T, info, verbose="ERROR").save(path, verbose="ERROR")
+    joined = kind(paths)
+    whole = as_source(joined).read(0, 900)
+    ica, expected = ICA(random_state=0).fit(joined), ICA(random_state=0).fit(whole)
+    assert ica.n_samples_seen_ == 900
+    np.testing.assert_array_equal(ica.components_, expected.components_)
+    np.testing.assert_array_equal(ica.transform(joined), expected.transform(whole))
+    assert ica.score(joined) == expected.score(whole)
+    assert ICA(random_state=0).partial_fit(joined).n_samples_seen_ == 900
+    with pytest.raises(SourceError, match="no such file"):
+        ICA().fit(kind([*paths, str(tmp_path / "run3.npy")]))
