@@ -178,6 +178,22 @@ def test_stream_from_a_pipe(folder, tmp_path):
     np.testing.assert_allclose(np.load(tmp_path / "s.npy"), expected, atol=1e-4)
 
 
+def test_a_pipe_that_ends_within_a_sample_keeps_its_model(folder, tmp_path):
+    X = samples(12_000).astype("<f4")
+    commands = (
+        ["fit", "-", "--n-features", "4", "-o", tmp_path / "cut.npz", "--json"],
+        ["transform", folder / "m.npz", "-", "--n-features", "4", "-o", tmp_path / "s.npy", "--json"],
+    )
+    for words in commands:
+        done = subprocess.run(
+            [PROGRAM, *words], input=X.tobytes() + b"abcde", capture_output=True, timeout=120, check=False
+        )
+        assert done.returncode in ({0, 4} if words[0] == "fit" else {0}), done.stderr
+        assert json.loads(done.stdout)["n_samples"] == 12_000
+        assert done.stderr.count(b"5 bytes left over") == 1
+    assert ICA.load(tmp_path / "cut.npz").n_components_ == 4
+
+
 def test_progress_on_a_terminal_only(folder, tmp_path):
     """A bar on a terminal; -q and pipes have none."""
     master, terminal = pty.openpty()
