@@ -277,54 +277,6 @@ def test_temporary_files_are_removed_on_errors(tmp_path, temporary_folder):
     assert spooled(temporary_folder) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("1,2\n3,4\n", None),
-        ("a,b\n1,2\n3,4\n", ("a", "b")),
-        ('\ufeff"a b";"c"\r\n1;2\r\n3;4\r\n', ("a b", "c")),
-        ("a\tb\n1\t2\n\n3\t4", ("a", "b")),
-        ("\n 1   2\n 3   4\n\n", None),
-        ('"1","2"\n"3","4"\n', None),
-        ("1e0,+2.\n3,4.0\n", None),
-    ],
-)
-def test_csv(text, names, tmp_path):
-    (tmp_path / "x.csv").write_text(text, encoding="utf-8", newline="")
-    source = as_source(tmp_path / "x.csv")
-    assert source.feature_names == names
-    np.testing.assert_array_equal(source.read(0, 2), [[1, 2], [3, 4]])
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("a,b\n1,2\n3,x\n", r"line 3, column 2: 'x'"),
-        ("1,2\n3\n", "line 2 has 1 cells"),
-        ("1,2\n\n3,\n", "line 3, column 2: ''"),
-        ("a,b\n", "no line of numbers"),
-        ("\n\n", "no line of numbers"),
-    ],
-)
-def test_csv_errors(text, message, tmp_path):
-    (tmp_path / "x.csv").write_text(text)
-    with pytest.raises(DataError, match=message):
-        as_source(tmp_path / "x.csv")
-
-
-def test_csv_in_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr("majorica.sources.csv.LINES", 7)
-    given, _ = containers.text(X, tmp_path)
-    np.testing.assert_array_equal(as_source(given).read(0, 300), X)
-    np.testing.assert_array_equal(as_source(given, picks=["c2", "c0"]).read(0, 300), X[:, [2, 0]])
-    with open(given, "a") as file:
-        file.write("1,2,3\n")
-    with pytest.raises(DataError, match="line 302 has 3 cells"):
-        as_source(given)
-    with pytest.raises(ParameterError, match="'z'"):
-        as_source(given, picks=["z"])
-
-
 def test_memory_of_a_channels_first_map(tmp_path):
     """A block of a sparse file of 8 GB is read without the rest of it."""
     path = tmp_path / "huge.npy"
