@@ -13,6 +13,7 @@ import typer
 from majorica.cli import options as opt
 from majorica.cli.failures import CLOSED_PIPE, INTERRUPTED, USAGE, Stop, explain
 from majorica.cli.messages import say
+from majorica.cli.streams import open_missing_streams
 
 app = typer.Typer(
     name="majorica",
@@ -149,6 +150,7 @@ def demo(
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program; always ends in ``SystemExit`` with one of the documented codes."""
+    open_missing_streams()
     arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     code = _run(arguments)
     if code == CLOSED_PIPE:

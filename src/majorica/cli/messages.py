@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from majorica.cli.streams import need_stdout
+
 
 def say(text: str) -> None:
     """One line on stderr; quiet if nobody reads it any more."""
@@ -25,6 +27,7 @@ def say(text: str) -> None:
 
 def emit(result: dict[str, Any]) -> None:
     """A result as one JSON object on stdout; numbers that JSON has no word for become null."""
+    need_stdout()
     print(json.dumps({key: plain(value) for key, value in result.items()}, ensure_ascii=True, indent=2))
 
 
