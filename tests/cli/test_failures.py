@@ -78,7 +78,7 @@ def test_bad_model(command, damage, data, model, tmp_path, capfd):
         (["fit", "x.npy", "--n-components", "many"], "whole number"),
         (["fit", "x.npy", "--n-components", "1.5"], "between 0 and 1"),
         (["fit", "x.npy", "--max-iter", "0"], "max-iter"),
-        (["fit", "x.npy", "--memory-limit", "lots"], "memory_limit"),
+        (["fit", "x.npy", "--memory-limit", "lots"], "--memory-limit lots must be"),
         (["fit", "x.npy", "-o", "no/such/folder/m.npz"], "does not exist"),
         (["fit", "x.npy", "-o", "x.npy", "--force"], "input too"),
         (["fit", "x.npy", "-o", "."], "is a directory"),

@@ -11,6 +11,7 @@ from majorica.cli.files import load_model
 from majorica.cli.fit import describe
 from majorica.cli.messages import emit, plain, spoken_warnings
 from majorica.cli.streams import need_stdout
+from majorica.cli.words import printable
 
 #: Densities that are told apart before only their families are.
 MOST_DENSITIES = 2
@@ -69,7 +70,7 @@ def counted(densities: list[str]) -> str:
 def show_table(title: str, rows: list[tuple[str, str]]) -> None:
     """Two columns on stdout; plain text where it is not a terminal."""
     need_stdout()
-    safe = [(name, " ".join(value.split())) for name, value in rows]
+    title, safe = printable(title), [(name, printable(value)) for name, value in rows]
     if not sys.stdout.isatty():
         width = max(len(name) for name, _ in safe)
         lines = [title, *(f"{name:<{width}}  {value}" for name, value in safe)]
