@@ -75,8 +75,9 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         Samples after which the online solver has forgotten half, for
         streams that drift.
     max_iter : int, optional
-        Most passes over the data; by default 500 (progressive, batch), 100
-        (incremental) or 1 (online).
+        No step begins once so many passes over the data were made; by default
+        500 (progressive, batch), 100 (incremental) or 1 (online). The last
+        step, which may take more than one, is made to its end.
     tol : float, optional
         Stop when no entry of the relative gradient over all data exceeds
         `tol`. By default at the statistical floor: when what is left to gain
