@@ -115,6 +115,23 @@ def test_data_of_another_width(model, tmp_path, capfd):
         assert not (tmp_path / "out").exists()
 
 
+def test_a_width_that_contradicts_the_data(data, tmp_path, capfd):
+    code, _, err = call(capfd, "fit", data, "--n-features", "3", "-o", tmp_path / "m.npz")
+    assert code == 2
+    assert one_line(err)
+    assert "--n-features 3 contradicts the data, which has 4 features" in err
+    assert call(capfd, "fit", data, "--n-features", "4", "-o", tmp_path / "m.npz")[0] == 0
+
+
+def test_data_in_place_of_a_model(data, tmp_path, capfd):
+    np.savez(tmp_path / "x.npz", samples())
+    for path in (data, tmp_path / "x.npz"):
+        code, _, err = call(capfd, "info", path)
+        assert code == 3
+        assert one_line(err)
+        assert f"{path}: not a Majorica model" in err
+
+
 def test_columns_in_another_order(tmp_path, capfd):
     for names in ("abcd", "dbca"):
         np.savetxt(tmp_path / f"{names}.csv", samples(), delimiter=",", header=",".join(names), comments="")

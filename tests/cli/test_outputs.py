@@ -76,3 +76,35 @@ def test_links_to_nowhere(data, tmp_path, capfd):
         assert code == 2
         assert one_line(err), err
         assert output.is_symlink()
+
+
+def test_a_full_disk_names_the_file(data, model, tmp_path, monkeypatch, capfd):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    for command, first in (("fit", []), ("transform", [model]), ("report", [model])):
+        code, _, err = call(capfd, command, *first, data, "-o", tmp_path / "out")
+        assert code == 3
+        assert one_line(err)
+        assert str(tmp_path / "out: ").strip() in err
+        assert "No space left" in err
+
+
+def test_the_demo_replaces_nothing_unasked(tmp_path, monkeypatch, capfd):
+    from majorica import demo
+
+    written = []
+    result = {"n_samples": 1, "n_components": 1, "passes": 1.0, "loss": 1.0, "seconds": 1.0}
+    monkeypatch.setattr(demo, "run_demo", lambda *paths, **options: written.append(paths) or result)
+    for name in ("majorica-demo.png", "majorica-demo.html"):
+        (tmp_path / name).write_text("precious")
+        code, _, err = call(capfd, "demo", "--folder", tmp_path)
+        assert code == 2
+        assert one_line(err)
+        assert f"{name}: exists; pass --force" in err
+        assert written == []
+        (tmp_path / name).unlink()
+    (tmp_path / "majorica-demo.png").write_text("old")
+    assert call(capfd, "demo", "--folder", tmp_path, "--force", "-q")[0] == 0
+    assert len(written) == 1

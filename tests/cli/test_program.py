@@ -71,6 +71,15 @@ def test_help_is_light_and_has_examples():
     assert after.ru_utime - before.ru_utime < 2.0, "seven pages; one takes about 0.2 s"
 
 
+def test_help_shows_no_types_of_switches_and_no_braces():
+    pages = [[], *([name] for name in ("fit", "transform", "report", "info", "demo"))]
+    for _, page, _ in run_many([[*words, "--help"] for words in pages]):
+        assert "<bool>" not in page
+        assert "{" not in page
+        assert "--help" in page
+    assert "majorica transform [OPTIONS] MODEL INPUT" in run("transform", "--help").stdout
+
+
 def test_version_and_completion():
     assert run("--version").stdout.strip() == __version__
     shown = run("--show-completion", env={**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"})
@@ -163,10 +172,11 @@ def test_interrupted_transform_leaves_nothing(folder, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_stream_from_a_pipe(folder, tmp_path):
+@pytest.mark.parametrize("width", [[], ["--n-features", "4"]])
+def test_stream_from_a_pipe(width, folder, tmp_path):
     X = samples(5000).astype("<f4")
     done = subprocess.run(
-        [PROGRAM, "transform", folder / "m.npz", "-", "--n-features", "4", "-o", tmp_path / "s.npy", "--json"],
+        [PROGRAM, "transform", folder / "m.npz", "-", *width, "-o", tmp_path / "s.npy", "--json"],
         input=X.tobytes(),
         capture_output=True,
         timeout=60,

@@ -36,6 +36,8 @@ def run(
         check_output(output, force=force, inputs=(source, model))
     with spoken_warnings(quiet=quiet):
         ica = load_model(model)
+        if source == "-" and n_features is None:
+            n_features = int(ica.n_features_in_)
         data = open_source(source, layout=layout, picks=picks, n_features=n_features)
         with bar(data.n_samples, show=progress_level(verbose=verbose, quiet=quiet) > 0) as advance:
             if to_stdout:

@@ -32,6 +32,7 @@ _PHRASES = {
     "n_features=",
     "feature_names_in_ (as_source takes it)": "the model's features",
     "feature_names_in_": "the model's features",
+    "drop such samples before fit, or go on with the next block by partial_fit": "drop such samples first",
     "leave it None": "leave it out",
     "leave layout out": "leave it out",
     "run the same call again": "run the same command again",
