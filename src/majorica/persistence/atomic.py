@@ -10,7 +10,7 @@ import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import IO
 
 
@@ -26,9 +26,14 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[IO[bytes]], 
     replaces; a link stays, and what it points to is replaced. A device or a
     pipe is never replaced: what `write` made is sent through it once it is whole.
     """
-    if is_channel(path):
-        _write_through(path, write)
-        return
+    with _naming(os.fspath(path)):
+        if is_channel(path):
+            _write_through(path, write)
+        else:
+            _replace(path, write)
+
+
+def _replace(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object]) -> None:
     target = os.path.realpath(os.fspath(path))
     directory, name = os.path.split(target)
     temporary = os.path.join(directory, f".{name}.{secrets.token_hex(8)}.tmp")
@@ -45,6 +50,17 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[IO[bytes]], 
         remove_if_there(temporary)
         raise
     sync_directory(directory)
+
+
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Errors that name no file, or a temporary one, name `path`: that of a full disk says nothing."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and (error.filename is None or str(error.filename).endswith(".tmp")):
+            error.filename = path
+        raise
 
 
 def is_channel(path: str | os.PathLike[str]) -> bool:
