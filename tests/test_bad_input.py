@@ -419,3 +419,16 @@ def test_gaussian_sources_end_in_a_finite_model() -> None:
             ica = ICA(solver=solver, random_state=0).fit(X)
             assert_sane(ica)
             np.testing.assert_allclose(ica.transform(X).std(axis=0), 1, rtol=0.05)
+
+
+def test_half_life_is_above_zero() -> None:
+    for half_life in (0, -1.0, 0.0):
+        with pytest.raises(ParameterError, match=r"half_life=.* must be a number > 0 or None"):
+            ICA(solver="online", half_life=half_life).fit(np.random.default_rng(0).laplace(size=(50, 2)))
+
+
+def test_a_bad_block_of_a_stream_says_what_fit_and_partial_fit_can_do() -> None:
+    blocks = [np.random.default_rng(k).laplace(size=(500, 3)) for k in range(3)]
+    blocks[1][7, 2] = np.nan
+    with pytest.raises(DataError, match="drop such samples before fit, or go on with the next block by partial_fit"):
+        ICA(random_state=0).fit(iter(blocks))

@@ -157,6 +157,15 @@ def test_max_iter_counts_passes() -> None:
         assert ica.trace_["passes"][-1] == 5
 
 
+@pytest.mark.parametrize("max_iter", [1, 3, 10, 50])
+def test_the_last_step_is_made_to_its_end(max_iter: int) -> None:
+    X, _ = laplace(3000, 4)
+    for solver, more in (("incremental", 1), ("batch", 1), ("progressive", 4 + 11)):
+        ica = ICA(solver=solver, max_iter=max_iter, tol=0, random_state=0).fit(X)
+        assert ica._fitted.passes <= max_iter + more
+        assert (ica.trace_["passes"][:-1] < max_iter).all()
+
+
 def test_w_init_is_the_start() -> None:
     X, _ = laplace(3000, 3)
     done = ICA(density="huber", tol=1e-6, random_state=0, whiten="arbitrary-variance").fit(X)

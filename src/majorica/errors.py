@@ -83,6 +83,10 @@ class FlatWarning(MajoricaWarning):
     """A stream has no variance along some direction any more, and is not learnt from until it has."""
 
 
+class TruncatedWarning(MajoricaWarning):
+    """A raw stream ended within a sample, whose bytes were dropped."""
+
+
 def optional_import(module: str, *, extra: str, purpose: str) -> ModuleType:
     """Import an optional dependency, or say which extra installs it."""
     try:

@@ -76,10 +76,11 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         Samples after which the online solver has forgotten half, for
         streams that drift.
     max_iter : int, optional
-        Most passes over the data; by default 500 (progressive, batch), 100
-        (incremental) or 1 (online: how often the data is read; the fit of the
-        samples it starts from passes over these up to 500 times besides, and
-        a stream is read once whatever this says).
+        No step begins once so many passes over the data were made, and the
+        last, which may take more than one, is made to its end; by default 500
+        (progressive, batch), 100 (incremental) or 1 (online: how often the data
+        is read; the fit of the samples it starts from passes over these up to
+        500 times besides, and a stream is read once whatever this says).
     tol : float, optional
         Stop when no entry of the relative gradient over all data exceeds
         `tol`. By default at the statistical floor: when what is left to gain

@@ -19,6 +19,8 @@ from majorica.sources import is_block
 
 SOLVERS = ("auto", "progressive", "incremental", "incremental-codes", "online", "batch")
 WHITENINGS = ("unit-variance", "arbitrary-variance")
+#: What only has to be above zero must be at least this.
+SMALLEST = 1e-300
 
 
 def resolve(ica: Any, solver: str, *, n_samples: int | None = None, n_features: int = 1) -> Options:
@@ -52,7 +54,7 @@ def resolve(ica: Any, solver: str, *, n_samples: int | None = None, n_features: 
         n_updates = 2 if solver == "incremental" else None  # a stream's samples come once: learn all from each
     check_number("n_updates", n_updates, low=1, integer=True, optional=True)
     check_number("alpha", ica.alpha, low=0.5, high=1.0)
-    check_number("half_life", ica.half_life, low=1e-300, optional=True)
+    check_number("half_life", ica.half_life, low=SMALLEST, optional=True)
     check_number("max_iter", ica.max_iter, low=1, optional=True)
     check_number("tol", ica.tol, low=0, optional=True)
     check_number("verbose", ica.verbose, low=0, boolean=True)
@@ -149,7 +151,7 @@ def check_number(
     refused = isinstance(value, bool) and not boolean
     if refused or not isinstance(value, kind) or not low <= float(value) <= high:
         what = "an integer" if integer else "a number"
-        span = f">= {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}"
+        span = "> 0" if low == SMALLEST else f">= {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}"
         raise ParameterError(f"{name}={value!r} must be {what} {span}{' or None' if optional else ''}")
 
 
@@ -162,6 +164,6 @@ def is_tabular(X: Any) -> bool:
     kind = type(X).__module__.split(".")[0]
     if kind in {"pandas", "polars", "scipy"}:
         return True
-    if isinstance(X, list | tuple):
+    if isinstance(X, list | tuple):  # of blocks or paths, which a source joins, or of numbers
         return not (len(X) and is_block(X[0]))
     return isinstance(X, numbers.Number) or hasattr(X, "__array_namespace__")

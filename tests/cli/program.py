@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 PROGRAM = str(Path(sys.executable).with_name("majorica"))
 RATE = 100.0
@@ -56,6 +57,16 @@ def run_many(commands):
     assert done.returncode == 0, done.stderr
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     return [(code, out, without_notice(err)) for code, out, err in answers]
+
+
+def call(capfd, *arguments):
+    """One command in this process; its code, stdout and stderr."""
+    from majorica.cli import main
+
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in arguments])
+    out, err = capfd.readouterr()
+    return ended.value.code, out, without_notice(err)
 
 
 def one_line(text):

@@ -7,30 +7,9 @@ import os
 
 import numpy as np
 import pytest
-from program import one_line, run, samples, without_notice
+from program import call, one_line, run, samples
 
 from majorica import ICA
-from majorica.cli import main
-
-
-@pytest.fixture
-def data(tmp_path):
-    np.save(tmp_path / "x.npy", samples())
-    return tmp_path / "x.npy"
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    path = tmp_path_factory.mktemp("model") / "m.npz"
-    ICA(random_state=0).fit(samples()).save(path)
-    return path
-
-
-def call(capfd, *arguments):
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in arguments])
-    out, err = capfd.readouterr()
-    return ended.value.code, out, without_notice(err)
 
 
 def break_missing(path):
@@ -99,7 +78,7 @@ def test_bad_model(command, damage, data, model, tmp_path, capfd):
         (["fit", "x.npy", "--n-components", "many"], "whole number"),
         (["fit", "x.npy", "--n-components", "1.5"], "between 0 and 1"),
         (["fit", "x.npy", "--max-iter", "0"], "max-iter"),
-        (["fit", "x.npy", "--memory-limit", "lots"], "memory_limit"),
+        (["fit", "x.npy", "--memory-limit", "lots"], "--memory-limit lots must be"),
         (["fit", "x.npy", "-o", "no/such/folder/m.npz"], "does not exist"),
         (["fit", "x.npy", "-o", "x.npy", "--force"], "input too"),
         (["fit", "x.npy", "-o", "."], "is a directory"),
@@ -134,6 +113,23 @@ def test_data_of_another_width(model, tmp_path, capfd):
         assert one_line(err)
         assert "5 features" in err
         assert not (tmp_path / "out").exists()
+
+
+def test_a_width_that_contradicts_the_data(data, tmp_path, capfd):
+    code, _, err = call(capfd, "fit", data, "--n-features", "3", "-o", tmp_path / "m.npz")
+    assert code == 2
+    assert one_line(err)
+    assert "--n-features 3 contradicts the data, which has 4 features" in err
+    assert call(capfd, "fit", data, "--n-features", "4", "-o", tmp_path / "m.npz")[0] == 0
+
+
+def test_data_in_place_of_a_model(data, tmp_path, capfd):
+    np.savez(tmp_path / "x.npz", samples())
+    for path in (data, tmp_path / "x.npz"):
+        code, _, err = call(capfd, "info", path)
+        assert code == 3
+        assert one_line(err)
+        assert f"{path}: not a Majorica model" in err
 
 
 def test_columns_in_another_order(tmp_path, capfd):

@@ -71,6 +71,15 @@ def test_help_is_light_and_has_examples():
     assert after.ru_utime - before.ru_utime < 2.0, "seven pages; one takes about 0.2 s"
 
 
+def test_help_shows_no_types_of_switches_and_no_braces():
+    pages = [[], *([name] for name in ("fit", "transform", "report", "info", "demo"))]
+    for _, page, _ in run_many([[*words, "--help"] for words in pages]):
+        assert "<bool>" not in page
+        assert "{" not in page
+        assert "--help" in page
+    assert "majorica transform [OPTIONS] MODEL INPUT" in run("transform", "--help").stdout
+
+
 def test_version_and_completion():
     assert run("--version").stdout.strip() == __version__
     shown = run("--show-completion", env={**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"})
@@ -163,10 +172,11 @@ def test_interrupted_transform_leaves_nothing(folder, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_stream_from_a_pipe(folder, tmp_path):
+@pytest.mark.parametrize("width", [[], ["--n-features", "4"]])
+def test_stream_from_a_pipe(width, folder, tmp_path):
     X = samples(5000).astype("<f4")
     done = subprocess.run(
-        [PROGRAM, "transform", folder / "m.npz", "-", "--n-features", "4", "-o", tmp_path / "s.npy", "--json"],
+        [PROGRAM, "transform", folder / "m.npz", "-", *width, "-o", tmp_path / "s.npy", "--json"],
         input=X.tobytes(),
         capture_output=True,
         timeout=60,
@@ -176,6 +186,22 @@ def test_stream_from_a_pipe(folder, tmp_path):
     assert json.loads(done.stdout)["n_samples"] == 5000
     expected = ICA.load(folder / "m.npz").transform(X.astype(np.float32))
     np.testing.assert_allclose(np.load(tmp_path / "s.npy"), expected, atol=1e-4)
+
+
+def test_a_pipe_that_ends_within_a_sample_keeps_its_model(folder, tmp_path):
+    X = samples(12_000).astype("<f4")
+    commands = (
+        ["fit", "-", "--n-features", "4", "-o", tmp_path / "cut.npz", "--json"],
+        ["transform", folder / "m.npz", "-", "--n-features", "4", "-o", tmp_path / "s.npy", "--json"],
+    )
+    for words in commands:
+        done = subprocess.run(
+            [PROGRAM, *words], input=X.tobytes() + b"abcde", capture_output=True, timeout=120, check=False
+        )
+        assert done.returncode in ({0, 4} if words[0] == "fit" else {0}), done.stderr
+        assert json.loads(done.stdout)["n_samples"] == 12_000
+        assert done.stderr.count(b"5 bytes left over") == 1
+    assert ICA.load(tmp_path / "cut.npz").n_components_ == 4
 
 
 def test_progress_on_a_terminal_only(folder, tmp_path):

@@ -299,7 +299,7 @@ def pickled_array() -> bytes:
 HOSTILE = {
     "newer-version": (header_change("version", to=2), "version 2"),
     "text-version": (header_change("version", to="1"), "version '1'"),
-    "other-kind": (header_change("schema", to="majorica checkpoint"), "not a majorica model"),
+    "other-kind": (header_change("schema", to="majorica checkpoint"), "not a Majorica model"),
     "shape": (header_change("arrays", "components_", to={}), "damaged|malformed|disagree"),
     "claims-more": (header_change("arrays", "mean_", "shape", to=[10**15]), "damaged|should have"),
     "negative-shape": (header_change("arrays", "_signs", "shape", to=[-3]), "claims the shape"),

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import source_containers as containers
 
+from majorica import ICA
 from majorica.errors import DataError, DataTypeError, MajoricaError, MajoricaWarning, ParameterError, SourceError
 from majorica.sources import as_source
 
@@ -276,54 +277,6 @@ def test_temporary_files_are_removed_on_errors(tmp_path, temporary_folder):
     assert spooled(temporary_folder) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("1,2\n3,4\n", None),
-        ("a,b\n1,2\n3,4\n", ("a", "b")),
-        ('\ufeff"a b";"c"\r\n1;2\r\n3;4\r\n', ("a b", "c")),
-        ("a\tb\n1\t2\n\n3\t4", ("a", "b")),
-        ("\n 1   2\n 3   4\n\n", None),
-        ('"1","2"\n"3","4"\n', None),
-        ("1e0,+2.\n3,4.0\n", None),
-    ],
-)
-def test_csv(text, names, tmp_path):
-    (tmp_path / "x.csv").write_text(text, encoding="utf-8", newline="")
-    source = as_source(tmp_path / "x.csv")
-    assert source.feature_names == names
-    np.testing.assert_array_equal(source.read(0, 2), [[1, 2], [3, 4]])
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("a,b\n1,2\n3,x\n", r"line 3, column 2: 'x'"),
-        ("1,2\n3\n", "line 2 has 1 cells"),
-        ("1,2\n\n3,\n", "line 3, column 2: ''"),
-        ("a,b\n", "no line of numbers"),
-        ("\n\n", "no line of numbers"),
-    ],
-)
-def test_csv_errors(text, message, tmp_path):
-    (tmp_path / "x.csv").write_text(text)
-    with pytest.raises(DataError, match=message):
-        as_source(tmp_path / "x.csv")
-
-
-def test_csv_in_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr("majorica.sources.csv.LINES", 7)
-    given, _ = containers.text(X, tmp_path)
-    np.testing.assert_array_equal(as_source(given).read(0, 300), X)
-    np.testing.assert_array_equal(as_source(given, picks=["c2", "c0"]).read(0, 300), X[:, [2, 0]])
-    with open(given, "a") as file:
-        file.write("1,2,3\n")
-    with pytest.raises(DataError, match="line 302 has 3 cells"):
-        as_source(given)
-    with pytest.raises(ParameterError, match="'z'"):
-        as_source(given, picks=["z"])
-
-
 def test_memory_of_a_channels_first_map(tmp_path):
     """A block of a sparse file of 8 GB is read without the rest of it."""
     path = tmp_path / "huge.npy"
@@ -346,3 +299,27 @@ def test_file_object_is_not_taken_for_its_format():
     buffer.seek(0)
     with pytest.raises(SourceError, match=r"\.npy"):
         as_source(buffer, n_features=4)
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+@pytest.mark.parametrize("suffix", [".npy", "_raw.fif"])
+def test_a_list_of_paths_is_fitted_as_one(kind, suffix, tmp_path):
+    X = np.random.default_rng(0).laplace(size=(900, 3)).astype(np.float32)
+    paths = [str(tmp_path / f"run1{suffix}"), tmp_path / f"run2{suffix}"]
+    for path, part in zip(paths, (X[:500], X[500:]), strict=True):
+        if suffix == ".npy":
+            np.save(path, part)
+        else:
+            mne = pytest.importorskip("mne")
+            info = mne.create_info(["a", "b", "c"], 100.0, "eeg")
+            mne.io.RawArray(1e-5 * part.T, info, verbose="ERROR").save(path, verbose="ERROR")
+    joined = kind(paths)
+    whole = as_source(joined).read(0, 900)
+    ica, expected = ICA(random_state=0).fit(joined), ICA(random_state=0).fit(whole)
+    assert ica.n_samples_seen_ == 900
+    np.testing.assert_array_equal(ica.components_, expected.components_)
+    np.testing.assert_array_equal(ica.transform(joined), expected.transform(whole))
+    assert ica.score(joined) == expected.score(whole)
+    assert ICA(random_state=0).partial_fit(joined).n_samples_seen_ == 900
+    with pytest.raises(SourceError, match="no such file"):
+        ICA().fit(kind([*paths, str(tmp_path / "run3.npy")]))

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from majorica.errors import DataError, DataTypeError, ParameterError, SourceError
+from majorica.errors import DataError, DataTypeError, ParameterError, SourceError, TruncatedWarning
 from majorica.sources import Stream, as_source, prefetch, split_blocks
 
 X = np.random.default_rng(0).standard_normal((2500, 3)).astype(np.float32)
@@ -174,11 +174,28 @@ def test_raw_binary_errors():
     with pytest.raises(ParameterError, match="at least 1"):
         as_source(io.BytesIO(b"1234"), n_features=0)
     with pytest.raises(SourceError, match="8 bytes left over"):
-        as_source(io.BytesIO(b"\0" * 20), n_features=3)
+        as_source(io.BytesIO(b"\0" * 8), n_features=3)
     with pytest.raises(DataError, match="single sample"):
         as_source(io.BytesIO(b""), n_features=3)
     with pytest.raises(DataTypeError, match="binary mode"):
         as_source(io.StringIO("1234"), n_features=3)
+
+
+@pytest.mark.parametrize("n", [1, 999, 1000, 1001, 2500])
+def test_a_cut_sample_is_dropped_and_the_whole_ones_kept(n):
+    stream = as_source(io.BytesIO(X[:n].tobytes() + b"abcde"), n_features=3)
+    blocks = []
+    with pytest.warns(TruncatedWarning, match=r"5 bytes left over, a sample of n_features=3 float32 has 12; .*dropped"):
+        blocks.extend(stream)
+    assert np.concatenate(blocks).tobytes() == X[:n].tobytes()
+
+
+def test_what_came_before_a_cut_sample_is_learnt_even_where_warnings_are_errors():
+    blocks = []
+    with pytest.raises(TruncatedWarning):  # noqa: PT012 - the blocks before it are what is tested
+        for block in as_source(io.BytesIO(X[:1500].tobytes() + b"abcde"), n_features=3):
+            blocks.append(block)
+    assert np.concatenate(blocks).tobytes() == X[:1500].tobytes()
 
 
 class Slow:

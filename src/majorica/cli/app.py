@@ -12,10 +12,13 @@ import typer
 
 from majorica.cli import options as opt
 from majorica.cli.failures import CLOSED_PIPE, INTERRUPTED, USAGE, Stop, explain
+from majorica.cli.help import Command, Group
 from majorica.cli.messages import say
+from majorica.cli.streams import open_missing_streams
 
 app = typer.Typer(
     name="majorica",
+    cls=Group,
     help="Independent component analysis of large, long and live data.",
     epilog="Example: [bold]majorica fit recording.fif -o model.npz[/bold]\n\n"
     "Exit codes: 0 done, 2 wrong usage, 3 unusable data or files, 4 not converged (a model is written), "
@@ -60,10 +63,11 @@ def _root(
 
 
 @app.command(
+    cls=Command,
     epilog=_example(
         "majorica fit recording.fif -o model.npz",
         "majorica fit samples.npy --layout channels-first --n-components 20 --json",
-    )
+    ),
 )
 def fit(
     source: opt.Input,
@@ -92,7 +96,7 @@ def fit(
     _call("fit", locals())
 
 
-@app.command(epilog=_example("majorica transform model.npz recording.fif -o sources.npy"))
+@app.command(cls=Command, epilog=_example("majorica transform model.npz recording.fif -o sources.npy"))
 def transform(
     model: opt.Model,
     source: opt.Input,
@@ -109,7 +113,7 @@ def transform(
     _call("transform", locals())
 
 
-@app.command(epilog=_example("majorica report model.npz recording.fif -o report.html"))
+@app.command(cls=Command, epilog=_example("majorica report model.npz recording.fif -o report.html"))
 def report(
     model: opt.Model,
     source: opt.Input,
@@ -129,16 +133,17 @@ def report(
     _call("report", locals())
 
 
-@app.command(epilog=_example("majorica info model.npz", "majorica info model.npz --json"))
+@app.command(cls=Command, epilog=_example("majorica info model.npz", "majorica info model.npz --json"))
 def info(model: opt.Model, as_json: opt.Json = False, verbose: opt.Verbose = 0) -> None:
     """Say what is in a model file."""
     _call("info", locals())
 
 
-@app.command(epilog=_example("majorica demo", "majorica demo --folder /tmp"))
+@app.command(cls=Command, epilog=_example("majorica demo", "majorica demo --folder /tmp"))
 def demo(
     folder: opt.Folder = ".",
     jobs: opt.Jobs = None,
+    force: opt.Force = False,
     as_json: opt.Json = False,
     verbose: opt.Verbose = 0,
     quiet: opt.Quiet = False,
@@ -149,6 +154,7 @@ def demo(
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program; always ends in ``SystemExit`` with one of the documented codes."""
+    open_missing_streams()
     arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     code = _run(arguments)
     if code == CLOSED_PIPE:

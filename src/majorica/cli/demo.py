@@ -6,15 +6,18 @@ import os
 from typing import Any
 
 from majorica.cli.failures import UsageError
+from majorica.cli.files import check_output
 from majorica.cli.info import show_table
 from majorica.cli.messages import emit, progress_level, say, spoken_warnings
 
 
-def run(*, folder: str, jobs: int | None, as_json: bool, verbose: int, quiet: bool) -> None:
+def run(*, folder: str, jobs: int | None, force: bool, as_json: bool, verbose: int, quiet: bool) -> None:
     """Learn from the photographs that scikit-learn brings; write a picture and a report."""
     if not os.path.isdir(folder):
         raise UsageError(f"{folder}: there is no such directory")
     picture, page = (os.path.join(folder, f"majorica-demo.{end}") for end in ("png", "html"))
+    for output in (picture, page):
+        check_output(output, force=force)
     with spoken_warnings(quiet=quiet):
         from majorica.demo import run_demo
 

@@ -7,6 +7,7 @@ import traceback as tracebacks
 from typing import Any
 
 from majorica.cli.messages import say
+from majorica.cli.words import for_the_shell
 from majorica.errors import (
     DensityError,
     MajoricaError,
@@ -42,7 +43,7 @@ def explain(error: Exception, *, traceback: bool = False) -> int:
         say(f"{error.format_message().rstrip('.')}; see {command} --help")
         return USAGE
     if isinstance(error, MajoricaError):
-        say(_for_the_shell(str(error)))
+        say(for_the_shell(str(error)))
         return USAGE if isinstance(error, _USAGE_ERRORS) else DATA
     if isinstance(error, MemoryError):
         say("out of memory; pass --memory-limit, fewer --n-components, or a smaller input")
@@ -53,12 +54,3 @@ def explain(error: Exception, *, traceback: bool = False) -> int:
         return DATA
     say(f"internal error, {type(error).__name__}: {error}; please report it, with the output of -vv")
     return BUG
-
-
-def _for_the_shell(message: str) -> str:
-    """Names of Python arguments as the options that set them."""
-    options = {"layout=": "--layout ", "picks=": "--picks ", "n_features=": "--n-features ", "tol=": "--tol "}
-    options |= {"n_components=": "--n-components ", "max_iter=": "--max-iter ", "memory_limit=": "--memory-limit "}
-    for argument, option in options.items():
-        message = message.replace(f"pass {argument}", f"pass {option}").replace(f"or {argument}", f"or {option}")
-    return message

@@ -28,18 +28,26 @@ def load_model(path: str) -> Any:
 
 
 def check_output(output: str, *, force: bool, inputs: tuple[str, ...] = ()) -> None:
-    """Refuse an output that could not be written, before any work is done."""
+    """Refuse an output that could not be written, before any work is done.
+
+    Devices and pipes are written through, which replaces nothing and needs no `force`.
+    """
+    from majorica.persistence.atomic import is_channel
+
     if not output or "\0" in output:
         raise UsageError("the output needs a name")
-    folder = os.path.dirname(os.path.abspath(output))
-    if not os.path.isdir(folder):
+    folder = os.path.dirname(os.path.realpath(output))
+    exists = os.path.exists(output)
+    if not exists and not os.path.isdir(folder):
         raise UsageError(f"{output}: the directory {folder} does not exist")
-    if os.path.isdir(output):
-        raise UsageError(f"{output}: is a directory; name a file")
+    try:
+        channel = is_channel(output)
+    except OSError as error:
+        raise UsageError(f"{output}: {error.strerror}") from error
     for path in inputs:
-        if os.path.exists(path) and os.path.exists(output) and os.path.samefile(path, output):
+        if exists and os.path.exists(path) and os.path.samefile(path, output):
             raise UsageError(f"{output}: is an input too; choose another output")
-    if os.path.exists(output) and not force:
+    if exists and not channel and not force:
         raise UsageError(f"{output}: exists; pass --force to replace it")
-    if not os.access(folder, os.W_OK):
+    if not os.access(output if channel else folder, os.W_OK):
         raise PermissionError(13, "permission denied, cannot write there", output)

@@ -7,6 +7,7 @@ from typing import Any
 from majorica.cli.failures import INTERRUPTED, NOT_CONVERGED, Stop, UsageError
 from majorica.cli.files import check_output, open_source
 from majorica.cli.messages import emit, progress_level, say, spoken_warnings
+from majorica.cli.words import for_the_shell
 
 
 def run(
@@ -106,5 +107,5 @@ def sentence(ica: Any) -> str:
     seconds = float(ica.trace_["seconds"][-1]) if len(ica.trace_) else 0.0
     return (
         f"{ica.n_components_} components of {ica.n_samples_seen_:,} samples in {seconds:.1f} s, "
-        f"{ica._fitted.passes:.3g} passes, loss {ica.loss_:.4f}; {ica.stop_reason_}"
+        f"{ica._fitted.passes:.3g} passes, loss {ica.loss_:.4f}; {for_the_shell(ica.stop_reason_)}"
     )

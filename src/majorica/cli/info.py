@@ -10,6 +10,8 @@ from typing import Any
 from majorica.cli.files import load_model
 from majorica.cli.fit import describe
 from majorica.cli.messages import emit, plain, spoken_warnings
+from majorica.cli.streams import need_stdout
+from majorica.cli.words import printable
 
 #: Densities that are told apart before only their families are.
 MOST_DENSITIES = 2
@@ -70,7 +72,8 @@ def counted(densities: list[str]) -> str:
 
 def show_table(title: str, rows: list[tuple[str, str]]) -> None:
     """Two columns on stdout; plain text where it is not a terminal."""
-    safe = [(name, " ".join(value.split())) for name, value in rows]
+    need_stdout()
+    title, safe = printable(title), [(name, printable(value)) for name, value in rows]
     if not sys.stdout.isatty():
         width = max(len(name) for name, _ in safe)
         lines = [title, *(f"{name:<{width}}  {value}" for name, value in safe)]

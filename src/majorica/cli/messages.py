@@ -11,10 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from majorica.cli.streams import need_stdout
+from majorica.cli.words import for_the_shell, printable
+
 
 def say(text: str) -> None:
     """One line on stderr; quiet if nobody reads it any more."""
-    line = " ".join(str(text).split())
+    line = printable(str(text))
     try:
         encoding = sys.stderr.encoding or "utf-8"
         safe = line.encode(encoding, "backslashreplace").decode(encoding)
@@ -25,6 +28,7 @@ def say(text: str) -> None:
 
 def emit(result: dict[str, Any]) -> None:
     """A result as one JSON object on stdout; numbers that JSON has no word for become null."""
+    need_stdout()
     print(json.dumps({key: plain(value) for key, value in result.items()}, ensure_ascii=True, indent=2))
 
 
@@ -52,7 +56,7 @@ def spoken_warnings(*, quiet: bool) -> Iterator[None]:
     def show(message: Warning | str, category: type[Warning], *rest: Any, **named: Any) -> None:
         own = issubclass(category, MajoricaWarning) or category.__name__ == "ConvergenceWarning"
         if own and not quiet:
-            say(f"warning: {message}")
+            say(f"warning: {for_the_shell(str(message))}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("default")

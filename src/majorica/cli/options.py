@@ -86,7 +86,9 @@ WhitenOption = Annotated[
 ]
 MaxIter = Annotated[
     int | None,
-    typer.Option("--max-iter", min=1, metavar="N", help="Most passes over the data.", show_default=False),
+    typer.Option(
+        "--max-iter", min=1, metavar="N", help="No step begins after so many passes over the data.", show_default=False
+    ),
 ]
 Tol = Annotated[
     float | None,
@@ -162,7 +164,7 @@ NFeatures = Annotated[
         "--n-features",
         min=1,
         metavar="N",
-        help="Values in a sample of a raw stream.",
+        help="Values in a sample of a raw stream; transform takes them from the model.",
         show_default=False,
         rich_help_panel=_DATA,
     ),

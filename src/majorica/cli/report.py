@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any
 
@@ -33,10 +32,12 @@ def run(
     with spoken_warnings(quiet=quiet):
         ica = load_model(model)
         data = open_source(source, layout=layout, picks=picks, n_features=n_features)
+        from majorica.persistence.atomic import write_atomically
         from majorica.report import Report
 
-        Report(ica, data, title=title, sfreq=sfreq, image_shape=shape).save(output)
-    size = os.path.getsize(output)
+        page = Report(ica, data, title=title, sfreq=sfreq, image_shape=shape).html.encode("utf-8")
+        write_atomically(output, lambda file: file.write(page))
+    size = len(page)
     if as_json:
         emit({"output": output, "bytes": size, "n_components": int(ica.n_components_)})
     if not quiet:

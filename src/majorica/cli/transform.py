@@ -10,6 +10,7 @@ from typing import IO, Any
 from majorica.cli.failures import UsageError
 from majorica.cli.files import check_output, load_model, open_source
 from majorica.cli.messages import emit, progress_level, say, spoken_warnings
+from majorica.cli.streams import need_stdout
 
 
 def run(
@@ -29,10 +30,14 @@ def run(
     to_stdout = output == "-"
     if to_stdout and as_json:
         raise UsageError("--json and -o - both want the standard output; choose one")
-    if not to_stdout:
+    if to_stdout:
+        need_stdout()
+    else:
         check_output(output, force=force, inputs=(source, model))
     with spoken_warnings(quiet=quiet):
         ica = load_model(model)
+        if source == "-" and n_features is None:
+            n_features = int(ica.n_features_in_)
         data = open_source(source, layout=layout, picks=picks, n_features=n_features)
         with bar(data.n_samples, show=progress_level(verbose=verbose, quiet=quiet) > 0) as advance:
             if to_stdout:

@@ -15,6 +15,8 @@ from typing import Any
 
 from numba.core import event
 
+import majorica.kernels.patience  # noqa: F401  (Ctrl-C waits)
+
 
 class _Notice(event.Listener):  # type: ignore[misc]
     """Hears of every compilation, one inside the other; Numba makes one at a time. Loading from the cache is silent."""

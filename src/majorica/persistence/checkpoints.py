@@ -61,6 +61,8 @@ class Checkpoint:
 
     def __enter__(self) -> Self:
         """Hold the file: a second fit with the same checkpoint is refused while this one runs."""
+        if os.path.exists(self.name) and not os.path.isfile(self.name):  # finish() would remove it
+            raise CheckpointError(f"checkpoint={self.name!r} is no regular file; name a file")
         directory, name = os.path.split(os.path.realpath(self.name))
         path = os.path.join(directory, f".{name}.lock")
         try:

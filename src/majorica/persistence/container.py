@@ -84,6 +84,8 @@ def read_container(
     """
     try:
         with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
+            if not {HEADER, CHECKSUM} & set(archive.namelist()):
+                raise ContainerError(f"not a {_title(schema)}, but another archive")
             members = _check_members(archive, os.fstat(file.fileno()).st_size)
             data = archive.read(HEADER)
             header = _check_header(data, schema, version)
@@ -98,7 +100,13 @@ def read_container(
     except RecursionError as error:
         raise ContainerError("its header is nested too deeply") from error
     except Exception as error:  # zipfile and json answer damage with a dozen kinds of exception
-        raise ContainerError(f"it is damaged or not such a file ({type(error).__name__}: {error})") from error
+        kind = f"not a {_title(schema)}, or a damaged one"
+        raise ContainerError(f"{kind} ({type(error).__name__}: {error})") from error
+
+
+def _title(schema: str) -> str:
+    """The kind of file in words, such as "Majorica model"."""
+    return schema[:1].upper() + schema[1:]
 
 
 def _check_members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
@@ -128,7 +136,7 @@ def _check_members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.Zip
 def _check_header(data: bytes, schema: str, version: int) -> dict[str, Any]:
     header = json.loads(data)
     if not isinstance(header, dict) or header.get("schema") != schema:
-        raise ContainerError(f"it is not a {schema} file")
+        raise ContainerError(f"not a {_title(schema)}")
     found = header.get("version")
     if found != version:
         raise ContainerError(f"it has version {found!r} of the format, this release reads {version}; update majorica")

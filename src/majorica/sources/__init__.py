@@ -129,8 +129,8 @@ def as_source(
         file with fewer rows than columns has no default. Recordings and tables
         know their layout.
     n_features : int, optional
-        Values in a sample of a raw binary stream; for other streams the width
-        to insist on.
+        Values in a sample of a raw binary stream; of other data the width to
+        insist on.
     picks : optional
         Channels of a recording (as in MNE) or columns of a table, of each one in a list.
 
@@ -147,7 +147,15 @@ def as_source(
     ParameterError
         An option does not go with `x`.
     """
-    layout = check_layout(layout)
+    source = _source_of(x, check_layout(layout), n_features, picks)
+    if n_features is not None and source.n_features != n_features:
+        raise ParameterError(
+            f"n_features={n_features} contradicts the data, which has {source.n_features} features; leave it out."
+        )
+    return source
+
+
+def _source_of(x: Any, layout: Layout | None, n_features: int | None, picks: Any) -> Source | Stream:
     if _is_source(x) or _is_stream(x):
         _refuse(x, layout=layout, picks=picks)
         passed: Source | Stream = x

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Sequence
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from majorica.errors import DataError
+from majorica.errors import DataError, MajoricaWarning
 from majorica.sources.base import Array
 from majorica.sources.columns import pick_columns
+from majorica.sources.header import Header, is_number, read_header, split_line
 from majorica.sources.matrix import FileSource
 from majorica.sources.npy import map_npy
+from majorica.sources.rules import text_names
 from majorica.sources.spool import SpoolWriter, TemporaryFile
 
 #: Lines parsed at a time.
@@ -23,7 +26,7 @@ LINES = 10_000
 class CsvSource(FileSource):
     """A text table, parsed once into a temporary array file that is removed with the source.
 
-    The first line is a header unless all of it is numbers. Samples are float64.
+    The first line is a header unless all of it is numbers other than the columns' own. Samples are float64.
     An empty cell is an error, ``nan`` is not (fitting refuses it later).
     """
 
@@ -42,26 +45,41 @@ class CsvSource(FileSource):
 
     def _parse(self, text: IO[str], spool: IO[bytes]) -> tuple[int, int]:
         first_line = next((line for line in text if line.strip()), "")
-        delimiter = find_delimiter(first_line)
-        cells = split_line(first_line, delimiter)
-        has_header = not all(is_number(cell) for cell in cells)
-        columns = None
-        if self.picks is not None:
-            names: Sequence[Any] = cells if has_header else range(len(cells))
-            columns = [names.index(name) for name in pick_columns(self.path, names, self.picks)]
-        if has_header:
-            self.feature_names = tuple(cells if columns is None else (cells[j] for j in columns))
-        lines = text if has_header else itertools.chain([first_line], text)
-        writer = SpoolWriter(spool, n_features=len(columns or cells), dtype=self.dtype)
-        row = 1 + has_header
-        while chunk := list(itertools.islice(lines, LINES)):
+        chunk = list(itertools.islice(text, LINES))
+        header = read_header(self.path, first_line, chunk)
+        columns = self._choose(header)
+        width = header.width if columns is None else len(columns)
+        writer = SpoolWriter(spool, n_features=width, dtype=self.dtype)
+        row = 2
+        if header.names is None:
+            chunk, row = [first_line, *chunk], 1
+        while chunk:
             if any(line.strip() for line in chunk):
-                writer.append(parse_lines(chunk, delimiter, len(cells), columns, self.path, row))
+                writer.append(parse_lines(chunk, header.delimiter, header.width, columns, self.path, row))
             row += len(chunk)
+            chunk = list(itertools.islice(text, LINES))
         writer.finish()
         if writer.n_samples == 0:
             raise DataError(f"{self.path}: holds no line of numbers.")
-        return writer.n_samples, len(columns or cells)
+        return writer.n_samples, width
+
+    def _choose(self, header: Header) -> list[int] | None:
+        """Columns of the file that are features, None for all of them; their names become the features'."""
+        names: Sequence[Any] = range(header.width) if header.names is None else header.names
+        chosen = list(names)
+        if self.picks is not None:
+            counted = all(isinstance(name, int) for name in names)
+            chosen = pick_columns(self.path, names, _numbers(self.picks) if counted else self.picks)
+        elif header.index:
+            warnings.warn(
+                f"{self.path}: the first column has no name, was taken for an index and left out; name it to use it",
+                MajoricaWarning,
+                stacklevel=2,
+            )
+        self.feature_names = text_names(chosen)
+        if self.picks is None and not header.index:
+            return None
+        return [header.index + names.index(name) for name in chosen]
 
     def _load(self, start: int, stop: int) -> npt.NDArray[Any]:
         assert self._array is not None
@@ -75,23 +93,10 @@ class CsvSource(FileSource):
             self._spool.remove()
 
 
-def find_delimiter(line: str) -> str | None:
-    """The separator used in `line`; None for blanks."""
-    return next((mark for mark in "\t;," if mark in line), None)
-
-
-def split_line(line: str, delimiter: str | None) -> list[str]:
-    """The cells of `line`, without blanks and quotes around them."""
-    return [cell.strip().strip('"').strip() for cell in line.strip("\n").split(delimiter)]
-
-
-def is_number(cell: str) -> bool:
-    """Whether `cell` is a number."""
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return "_" not in cell
+def _numbers(picks: Any) -> list[Any]:
+    """Picks of columns that have numbers for names; the command line gives them as text."""
+    listed = [picks] if isinstance(picks, str) else list(picks)
+    return [int(name) if isinstance(name, str) and name.isdecimal() else name for name in listed]
 
 
 def parse_lines(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, Any
 
 import numpy as np
 
-from majorica.errors import DataError, DataTypeError, ParameterError, SourceError
+from majorica.errors import DataError, DataTypeError, ParameterError, SourceError, TruncatedWarning
 from majorica.sources.array import numeric_array
 from majorica.sources.base import Array
 from majorica.sources.rules import Layout, as_block, check_two_dimensional, float_dtype
@@ -109,7 +110,10 @@ class BlockStream:
 
 
 def raw_blocks(file: IO[bytes], n_features: int, length: int = RAW_BLOCK) -> Iterator[Array]:
-    """Blocks of `length` samples from raw little-endian float32, sample after sample; the last may be short."""
+    """Blocks of `length` samples from raw little-endian float32, sample after sample; the last may be short.
+
+    Of a sample that the end cuts the bytes are dropped, with a warning: all before it was whole.
+    """
     sample_bytes = 4 * n_features
     start = True
     while True:
@@ -119,14 +123,23 @@ def raw_blocks(file: IO[bytes], n_features: int, length: int = RAW_BLOCK) -> Ite
                 "The stream is a .npy, .npz, HDF5, Parquet or Arrow file, but raw float32 is expected; "
                 "pass the path of the file."
             )
+        spare = len(data) % sample_bytes
+        cut = (
+            f"The stream ended within a sample: {spare} bytes left over, a sample of n_features={n_features} float32 "
+            f"has {sample_bytes}"
+        )
+        if spare and start and len(data) == spare:
+            raise SourceError(f"{cut}.")
         start = False
-        if len(data) % sample_bytes:
-            raise SourceError(
-                f"The stream ended within a sample: {len(data) % sample_bytes} bytes left over, "
-                f"a sample of n_features={n_features} float32 has {sample_bytes}."
+        if len(data) > spare:
+            samples = np.frombuffer(data, dtype="<f4", count=(len(data) - spare) // 4)
+            yield samples.reshape(-1, n_features).astype(np.float32, copy=False)
+        if spare:
+            warnings.warn(
+                f"{cut}; they were dropped. If samples have another width, none was read rightly.",
+                TruncatedWarning,
+                stacklevel=2,
             )
-        if data:
-            yield np.frombuffer(data, dtype="<f4").reshape(-1, n_features).astype(np.float32, copy=False)
         if len(data) < length * sample_bytes:
             return
 
