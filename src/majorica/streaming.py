@@ -202,8 +202,8 @@ class StreamFit:
             )
         raise DataError(
             f"Input X contains NaN or infinity at sample {bad[0][0]} of this block, "
-            f"feature {feature_label(self.names, int(bad[0][1]))}; the block was not used; drop such samples before fit, "
-            "or go on with the next block by partial_fit"
+            f"feature {feature_label(self.names, int(bad[0][1]))}; the block was not used; "
+            "drop such samples before fit, or go on with the next block by partial_fit"
         )
 
     def _keep(self, X: Array, engine: Engine) -> None:
