@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from benchmarks.blas import let_it_choose
 from benchmarks.common import ROOT, write_section
 from benchmarks.floor import measure, startup
 from benchmarks.floor.page import render
@@ -56,4 +57,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    let_it_choose()
     main()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from benchmarks.blas import let_it_choose
 from benchmarks.common import ROOT
 from benchmarks.race.datasets import entries
 from benchmarks.race.methods import BY_NAME
@@ -44,4 +45,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    let_it_choose()
     main()

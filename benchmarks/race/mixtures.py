@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.blas import let_it_choose
 from benchmarks.common import ROOT, Store, write_section
 from benchmarks.race.kinds import MIXTURES, mixture
 from benchmarks.race.lines import RACERS, TOLD, render, summarise
@@ -156,4 +157,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    let_it_choose()
     main()

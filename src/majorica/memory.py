@@ -187,5 +187,5 @@ def _subsets(source: Source | Stream, options: Options, n: int, k: int, length: 
         return lists
     # Sources, at most float64, what a product copies of the samples, squares a stretch at a time, a few on their own.
     rotated = min(rotated, ROTATION_NUMBERS // k)
-    looked = 4 * min(n * k, LOOK_NUMBERS) * 8  # sources, squares and curvatures of some samples
+    looked = min(n * k, LOOK_NUMBERS) * 8  # sources of some samples, to see how pairs curve
     return lists + kept + max(rotated * (3 * k + 16) * 8 if options.adaptive else 0, looked)

@@ -15,16 +15,23 @@ from majorica.solvers.rotations import ANGLES
 from majorica.sources.base import Array
 from majorica.statistics import F64
 
+#: Numbers that are taken at a time.
+STRETCH = 2**13
 #: Smallest eigenvalue that a pair's curvature counts as: where it is flat, or bent downwards, much may be to gain.
 LEAST = 0.1
 #: Product of a pair's two curvatures under which it is at a saddle: one, less what chance does.
 SADDLE = 0.8
 
 
-def pair_curvatures(Y: F64, densities: Densities) -> F64:
-    """``E[G_i''(y_i) y_j^2]`` over the sources `Y` ``(p, m)``."""
-    bent = np.array([density.curvature(y) for density, y in zip(densities, Y, strict=True)])
-    return np.asarray(bent @ (Y * Y).T / Y.shape[1])
+def pair_curvatures(sources: Array, densities: Densities) -> F64:
+    """``E[G_i''(y_i) y_j^2]`` over the `sources` ``(p, m)``, some of them at a time."""
+    p, m = sources.shape
+    length, total = max(1, STRETCH // p), np.zeros((p, p))
+    for start in range(0, m, length):
+        Y = sources[:, start : start + length].astype(np.float64)
+        bent = np.array([density.curvature(y) for density, y in zip(densities, Y, strict=True)])
+        total += bent @ (Y * Y).T
+    return np.asarray(total / m)
 
 
 def possible_gain(relative: F64, curvatures: F64) -> float:
@@ -44,15 +51,14 @@ def leave_saddles(sources: Array, W: F64, densities: Densities) -> int:
     For densities that stay as they are; adaptive ones have :func:`majorica.solvers.rotations.escape`.
     Changes `W` in place; returns how many pairs were turned.
     """
-    Y = sources.astype(np.float64)
-    curvatures = pair_curvatures(Y, densities)
+    curvatures = pair_curvatures(sources, densities)
     products, turned = curvatures * curvatures.T, set()
     first, second = np.nonzero(np.triu(products < SADDLE, 1))
     for k in np.argsort(products[first, second], kind="stable").tolist():
         i, j = int(first[k]), int(second[k])
         if i in turned or j in turned:
             continue
-        found = _best_turn(Y[[i, j]], densities, (i, j))
+        found = _best_turn(sources[[i, j]].astype(np.float64), densities, (i, j))
         if found is not None:
             W[[i, j]] = found @ W[[i, j]]
             turned |= {i, j}

@@ -20,7 +20,7 @@ from majorica.statistics import F64, Statistics
 #: Standard errors that the gradient may be off zero where little seems left to gain.
 MOST_ERRORS = 4.0
 #: Numbers by which it is looked whether there is more to gain, and steps until it is looked again.
-LOOK_NUMBERS, LOOK_EVERY = 200_000, 4
+LOOK_NUMBERS, LOOK_EVERY = 100_000, 4
 #: Where convergence is slow, steps must also have gained little: this share of what may be left, or so many nats a
 #: component. Where the model is wrong they gain several times what the block Hessian promises.
 GAINED, WORTH_GAINED = 0.3, 2e-5
@@ -83,8 +83,8 @@ def is_deceived(problem: Problem, state: ProgressiveState, share: float) -> bool
     if state.steps_here < state.look_again:
         return True
     most = max(1, min(ROTATION_SAMPLES, LOOK_NUMBERS // problem.p))
-    Y = state.levels.upto(most).sources(problem, state.W, most).astype(np.float64)
-    gain = possible_gain(state.relative, pair_curvatures(Y, state.densities))
+    sources = state.levels.upto(most).sources(problem, state.W, most)
+    gain = possible_gain(state.relative, pair_curvatures(sources, state.densities))
     state.look_again = state.steps_here + LOOK_EVERY
     return gain >= share * floor_of(problem, state)
 
