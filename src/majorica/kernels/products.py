@@ -20,8 +20,8 @@ from majorica.kernels.tiles import MOST, VECTOR, Tile
 INLINED_DIGEST = "4e03cbb15c223eba"
 #: Rows of a tile.
 ROWS = 4
-#: Components and channels up to which this is quicker than BLAS, or with AVX-512 about as quick as BLAS that knows it.
-FEW = 512 if MOST == 4 else 128
+#: Components and channels up to which this is quicker than BLAS.
+FEW = 256 if MOST == 4 else 128
 #: Bytes of a component's samples in a tile, and with so many components that all rows leave the second-level cache.
 ROW, SHORT_ROW, MANY = 4096, 2048, 256
 

@@ -1,7 +1,6 @@
 """Samples as they lie times a small matrix, compiled, in registers.
 
-Where BLAS has code for the processor's widest vectors this is as quick; where it does not
-know the processor, and takes half of them, twice as quick. Sums run along a
+Where the processor has vectors of 64 bytes this makes all of them there is to make, as BLAS does. Sums run along a
 sample whatever else is multiplied with it, so a source's bits depend on its own sample alone.
 """
 
