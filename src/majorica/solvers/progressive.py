@@ -359,7 +359,7 @@ class Progressive:
         if held is not None:
             moved = settle_scales(lambda i: state.W[i] @ held.Z, W, shapes, state.statistics, enough)
         else:
-            most = max(1, min(ROTATION_SAMPLES, ROTATION_NUMBERS // problem.p))
+            most = max(1, min(ROTATION_SAMPLES, LOOK_NUMBERS // problem.p))
             sources = cache(lambda: state.levels.upto(most).sources(problem, state.W, most))
             enough = max(enough, OVERFIT / min(most, state.n_samples))
             moved = settle_scales(lambda i: sources()[i].astype(np.float64), W, shapes, state.statistics, enough)
