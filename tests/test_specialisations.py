@@ -23,7 +23,7 @@ for solver in ("progressive", "incremental", "online", "batch"):
 found = {}
 for module in pkgutil.iter_modules(majorica.kernels.__path__, "majorica.kernels."):
     for name, value in vars(importlib.import_module(module.name)).items():
-        if getattr(value, "nopython_signatures", None):
+        if not isinstance(value, type) and getattr(value, "nopython_signatures", None):
             found[name] = [[str(kind) for kind in signature] for signature in value.signatures]
 print(json.dumps(found))
 """

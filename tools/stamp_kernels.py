@@ -63,6 +63,7 @@ INLINED = {
     "kernels/choose.py": [
         "kernels/buckets.py",
         "kernels/gaps.py",
+        "kernels/machine.py",
         "kernels/ranks.py",
         "kernels/rounding.py",
         "kernels/unmixing.py",

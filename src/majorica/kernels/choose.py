@@ -12,13 +12,14 @@ import numpy as np
 
 from majorica.kernels.buckets import fill_buckets
 from majorica.kernels.gaps import gap_block, gap_row
+from majorica.kernels.machine import ZERO
 from majorica.kernels.ranks import name_bits, rank_samples
 from majorica.kernels.rounding import decode, hide_settled
 from majorica.kernels.unmixing import OWN, unmix_samples
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "3c05348f15d18d8a"
+INLINED_DIGEST = "698125820d7d5efb"
 #: Operations below which BLAS has quicker products of small matrices.
 SMALL = 1_000_000
 
@@ -62,7 +63,7 @@ def whiten_samples(X, mean, KT, work, white):
             for j in range(source.size):
                 target[j] = source[j] - mean[j]
         if OWN:
-            unmix_samples(work, 0, m, f, matrix, k, flat_white, start * k)
+            unmix_samples(work, ZERO, m, f, matrix, k, flat_white, start * k)
         else:
             np.dot(centred.reshape(m, f), KT, white[start : start + m])
 
