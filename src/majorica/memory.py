@@ -10,7 +10,7 @@ from majorica.engines.threads import FAR_AHEAD
 from majorica.errors import MemoryLimitError, ParameterError
 from majorica.fitting import Options, start_samples
 from majorica.problem import SMALL, pass_block_length
-from majorica.solvers.gains import LOOK_NUMBERS, ROTATION_NUMBERS, ROTATION_SAMPLES
+from majorica.solvers.gains import LOOK_NUMBERS, LOOK_SAMPLES, ROTATION_NUMBERS, ROTATION_SAMPLES
 from majorica.solvers.levels import most_kept, smallest_level
 from majorica.solvers.quasinewton import Memory
 from majorica.solvers.touching import group_size
@@ -187,5 +187,5 @@ def _subsets(source: Source | Stream, options: Options, n: int, k: int, length: 
         return lists
     # Sources, at most float64, what a product copies of the samples, squares a stretch at a time, a few on their own.
     rotated = min(rotated, ROTATION_NUMBERS // k)
-    looked = min(n * k, LOOK_NUMBERS) * 8  # sources of some samples, to see how pairs curve
+    looked = min(n * k, max(LOOK_NUMBERS, LOOK_SAMPLES * k)) * 8  # sources of some samples, to see how pairs curve
     return lists + kept + max(rotated * (3 * k + 16) * 8 if options.adaptive else 0, looked)

@@ -133,3 +133,7 @@ def test_samples_that_repeat_are_named() -> None:
         warnings.simplefilter("error")
         ICA(random_state=0, density="huber").fit(X)
         ICA(random_state=0).fit(np.delete(X, slice(5000, 7500), axis=0))
+
+
+def test_curvatures_that_overflow_promise_no_end() -> None:
+    assert possible_gain(np.zeros((2, 2)), np.array([[1.0, np.inf], [1.0, 1.0]])) == np.inf

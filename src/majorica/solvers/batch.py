@@ -60,7 +60,8 @@ class Batch:
         self._majorize(problem, state)
         if not state.loss <= before + ROUNDING * max(1.0, abs(before)):  # W is all but singular
             state.W, state.densities, state.surrogate, state.loss = W, densities, surrogate, before
-            state.stop = StopReason.STUCK
+            state.gradient = float(np.abs(surrogate.gradient(W)).max())
+            state.stop = stalled(state.gradient)
             return
         threshold = gradient_threshold(self.tol, problem.n)
         if state.gradient <= threshold:

@@ -35,7 +35,9 @@ def pair_curvatures(sources: Array, densities: Densities) -> F64:
 
 
 def possible_gain(relative: F64, curvatures: F64) -> float:
-    """What a step along the relative gradient may gain off its diagonal if pairs curve so."""
+    """What a step along the relative gradient may gain off its diagonal if pairs curve so; no end if that overflows."""
+    if not np.isfinite(curvatures).all():
+        return np.inf
     first, second = np.triu_indices(len(relative), 1)
     blocks = np.empty((len(first), 2, 2))
     blocks[:, 0, 0], blocks[:, 1, 1] = curvatures[first, second], curvatures[second, first]

@@ -15,12 +15,14 @@ from majorica.solvers.curvatures import pair_curvatures, possible_gain
 from majorica.solvers.levels import Levels
 from majorica.solvers.quasinewton import Memory
 from majorica.solvers.shapes import Shapes
+from majorica.sources.base import Array
 from majorica.statistics import F64, Statistics
 
 #: Standard errors that the gradient may be off zero where little seems left to gain.
 MOST_ERRORS = 4.0
-#: Numbers by which it is looked whether there is more to gain, and steps until it is looked again.
-LOOK_NUMBERS, LOOK_EVERY = 100_000, 4
+#: Numbers of sources that tell how pairs curve, and scales and shapes where to settle, but at least so many samples;
+#: and steps until it is looked again whether a steep gradient has more to gain.
+LOOK_NUMBERS, LOOK_SAMPLES, LOOK_EVERY = 100_000, 1000, 4
 #: Where convergence is slow, steps must also have gained little: this share of what may be left, or so many nats a
 #: component. Where the model is wrong they gain several times what the block Hessian promises.
 GAINED, WORTH_GAINED = 0.3, 2e-5
@@ -82,11 +84,16 @@ def is_deceived(problem: Problem, state: ProgressiveState, share: float) -> bool
         return False
     if state.steps_here < state.look_again:
         return True
-    most = max(1, min(ROTATION_SAMPLES, LOOK_NUMBERS // problem.p))
-    sources = state.levels.upto(most).sources(problem, state.W, most)
+    sources = some_sources(problem, state)
     gain = possible_gain(state.relative, pair_curvatures(sources, state.densities))
     state.look_again = state.steps_here + LOOK_EVERY
     return gain >= share * floor_of(problem, state)
+
+
+def some_sources(problem: Problem, state: ProgressiveState) -> Array:
+    """Sources ``(p, m)`` of some of the level's samples, few enough to cost little beside a pass."""
+    most = min(ROTATION_SAMPLES, max(LOOK_SAMPLES, LOOK_NUMBERS // problem.p))
+    return state.levels.upto(most).sources(problem, state.W, most)
 
 
 def largest_error(state: ProgressiveState) -> float:

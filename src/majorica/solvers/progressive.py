@@ -21,6 +21,7 @@ from majorica.solvers.gains import (
     is_deceived,
     is_gaining,
     rounding_of,
+    some_sources,
 )
 from majorica.solvers.held import TRIES, Evaluation, evaluation, first_length, shortened
 from majorica.solvers.levels import FEW_PRODUCTS, SHORT_FROM, Levels
@@ -359,9 +360,8 @@ class Progressive:
         if held is not None:
             moved = settle_scales(lambda i: state.W[i] @ held.Z, W, shapes, state.statistics, enough)
         else:
-            most = max(1, min(ROTATION_SAMPLES, LOOK_NUMBERS // problem.p))
-            sources = cache(lambda: state.levels.upto(most).sources(problem, state.W, most))
-            enough = max(enough, OVERFIT / min(most, state.n_samples))
+            sources = cache(lambda: some_sources(problem, state))  # only if any source is off its scale
+            enough = max(enough, OVERFIT * problem.p / LOOK_NUMBERS)
             moved = settle_scales(lambda i: sources()[i].astype(np.float64), W, shapes, state.statistics, enough)
         return bool(moved) and self._try(problem, state, W, shapes)
 
@@ -396,8 +396,7 @@ class Progressive:
     def _leave_saddles(self, problem: Problem, state: ProgressiveState) -> bool:
         """Turn pairs of fixed densities whose loss is bent downwards, where that lowers the loss of the level."""
         W = state.W.copy()
-        sources = state.levels.sources(problem, W, max(1, LOOK_NUMBERS // problem.p))
-        if not leave_saddles(sources, W, state.densities):
+        if not leave_saddles(some_sources(problem, state), W, state.densities):
             return False
         new = self._evaluate(problem, state, W)
         if not new.loss < state.loss - rounding_of(problem, state):
