@@ -41,7 +41,7 @@ from majorica.kernels.views import borrow
 from majorica.statistics import F64, Statistics
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "143871ea24561209"
+INLINED_DIGEST = "03746aca68507749"
 Array = npt.NDArray[np.floating]
 
 

@@ -32,7 +32,7 @@ from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look
 from majorica.kernels.views import address, borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "f4976dc71c3c6dd0"
+INLINED_DIGEST = "2738ccd0723e696a"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over, or a thread failed. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
@@ -163,7 +163,7 @@ def run_minibatches(
     for i in range(p):
         lows[i] = names - i
     all_white, all_moments, all_tilts = white.reshape(white.size), moments.reshape(moments.size), tilts.reshape(p * k)
-    all_W, all_inverse, C_inverse = W.reshape(p * k), inverse.reshape(p * k), borrow(covariance_inverse).reshape(k * k)
+    all_W, all_inverse, C_inverse = W.reshape(p * k), inverse.reshape(p * k), borrow(covariance_inverse)
     all_touch, all_packed = touch.reshape(touch.size), packed.reshape(packed.size)
     all_sources = sources.reshape(sources.size)
     shared = repeat_shapes(codes, shapes, params)

@@ -22,8 +22,10 @@ from majorica.kernels.views import address
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
 INLINED_DIGEST = "4a101c52864e39e9"
-#: Bytes of a vector of float64 and of float32: shorter ones leave out more of what lies before the diagonal.
+#: Bytes of a vector, and of those of float32 with fewer than MANY components, where shorter ones leave out more of
+#: what lies before the diagonal.
 WIDE, SHORT = VECTOR, 32 if HALVES else VECTOR
+_WIDE_POWER, _SHORT_POWER = WIDE.bit_length() - 1, SHORT.bit_length() - 1
 #: Vectors of a sum of few components' samples; behind samples so much is read.
 BESIDE = 2
 #: Components up to which this is quicker than copies and BLAS, of float64 and of float32.
@@ -49,15 +51,16 @@ def product_size(k: int, item: int) -> int:
 
 
 @nb.njit(nogil=True, cache=True)
-def _lanes(item):
-    """Numbers of so many bytes in a vector."""
-    return WIDE // 8 if item == 8 else SHORT // 4
+def _power(k, item):
+    """Which power of two numbers of so many bytes are in a vector of samples of `k`: divisions by it are shifts."""
+    return _SHORT_POWER - 2 if item == 4 and k < MANY else _WIDE_POWER - (3 if item == 8 else 2)
 
 
 @nb.njit(nogil=True, cache=True)
 def _width(k, item):
     """Numbers in a row of `product`, whole vectors."""
-    return -(-k // _lanes(item)) * _lanes(item)
+    power = _power(k, item)
+    return -(-k >> power) << power
 
 
 def _tile(rows, vectors, shorter=0):
@@ -70,10 +73,10 @@ def _tile(rows, vectors, shorter=0):
         Goes into `product` from `to` on, with rows of `width`.
         """
 
-        def generate(context, builder, signature, arguments):
+        def write(context, builder, arguments, size):
             numbers_, start_, chosen_, factors_, m_, k_, row_, column_ = arguments[:8]
             product_, to_, width_, ahead_, line_ = arguments[8:]
-            tile = Tile(context, builder, numbers.dtype, WIDE if numbers.dtype == types.float64 else SHORT)
+            tile = Tile(context, builder, numbers.dtype, size)
             first, target = tile.point(numbers, numbers_, start_), tile.point(product, product_, to_)
             places = [(r, v) for r in range(rows + shorter) for v in range(0 if r < rows else 1, vectors)]
 
@@ -90,6 +93,17 @@ def _tile(rows, vectors, shorter=0):
             nothing = [ir.Constant(tile.kind, None)] * len(places)
             for (r, v), total in zip(places, tile.loop(tile.whole(0), m_, 1, nothing, add), strict=True):
                 tile.store(total, tile.beside(tile.beside(target, width_, r), v * tile.lanes))
+
+        def generate(context, builder, signature, arguments):
+            if numbers.dtype == types.float64 or SHORT == WIDE:
+                write(context, builder, arguments, WIDE)
+                return context.get_dummy_value()
+            few = builder.icmp_signed("<", arguments[5], ir.Constant(arguments[5].type, MANY))
+            with builder.if_else(few) as (then, otherwise):
+                with then:
+                    write(context, builder, arguments, SHORT)
+                with otherwise:
+                    write(context, builder, arguments, WIDE)
             return context.get_dummy_value()
 
         if not (is_flat(numbers, chosen, factors, product) and numbers.dtype == factors.dtype == product.dtype):
@@ -127,7 +141,7 @@ def _breadth(high, left):
 @nb.njit(nogil=True, cache=True)
 def _fill_pairs(numbers, start, chosen, factors, m, k, product, width, ahead, until, then, end):
     """:func:`_fill_tiles` where twelve sums stay in registers: six rows at a time of two vectors of the columns."""
-    lanes = _lanes(numbers.itemsize)
+    lanes = 1 << _power(k, numbers.itemsize)
     for panel in range(0, width, 2 * lanes):
         row = 0
         while row < min(panel + 2 * lanes, k):
@@ -159,11 +173,11 @@ def _fill_tiles(numbers, start, chosen, factors, m, k, product, width, ahead, un
     if MOST < 4:
         _fill_pairs(numbers, start, chosen, factors, m, k, product, width, ahead, until, then, end)
         return
-    lanes, row = _lanes(numbers.itemsize), 0
+    power, row = _power(k, numbers.itemsize), 0
     while row < k:
-        whole, near = row // lanes * lanes, row // LANES * LANES
-        left = -(-(k - near) // lanes)
-        column = near if left < -(-(k - whole) // lanes) else whole  # a vector less is worth crossing cache lines
+        whole, near = row >> power << power, row // LANES * LANES
+        left = -(near - k >> power)
+        column = near if left < -(whole - k >> power) else whole  # a vector less is worth crossing cache lines
         high = _height(left, k - row)
         while left > 0:
             if ahead >= until:
@@ -190,7 +204,7 @@ def _fill_tiles(numbers, start, chosen, factors, m, k, product, width, ahead, un
                 _tile_4x2(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             else:
                 _tile_4x1(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
-            column, left, ahead = column + wide * lanes, left - wide, ahead + m * line
+            column, left, ahead = column + (wide << power), left - wide, ahead + m * line
         row += high
 
 

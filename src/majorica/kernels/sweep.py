@@ -81,7 +81,8 @@ def sweep_row(i, p, W, inverse, moments, tilts, flat, covariance_inverse, iterat
     The inverse stays as it was `late` rows ago: of each, `work` has minus its
     column of the inverse, its step (its change over the pivot), and that
     step's shares, its products with the columns before. :func:`catch_up` now
-    and then, and at the end. All arrays lie in one row each; `work` is that of :func:`make_work`.
+    and then, and at the end. All arrays lie in one row each; `work` is that of :func:`make_work`. An empty
+    `covariance_inverse` is the identity, which that of whitened samples is.
     """
     size, w, own, tau = padded(p), i * p, i * p * p, 0.0
     row, c, columns, steps = NEW_ROW * size, COLUMN * size, COLUMNS * size, STEPS * size
@@ -97,8 +98,12 @@ def sweep_row(i, p, W, inverse, moments, tilts, flat, covariance_inverse, iterat
     add_rows(work, columns, size, late, work, factors, 1, p, work, c)
     if flat > 0:
         z1, z2 = APPLIED * size, RESIDUAL * size
-        apply_symmetric(covariance_inverse, ZERO, p, tilts, w, work, z1)
-        apply_symmetric(covariance_inverse, ZERO, p, work, c, work, z2)
+        if covariance_inverse.size:
+            apply_symmetric(covariance_inverse, ZERO, p, tilts, w, work, z1)
+            apply_symmetric(covariance_inverse, ZERO, p, work, c, work, z2)
+        else:
+            combine(work, z1, 1.0, tilts, w, 0.0, tilts, w, p)
+            combine(work, z2, 1.0, work, c, 0.0, work, c, p)
         t, s = dot(work, c, work, z1, p) / flat, dot(work, c, work, z2, p) / flat
         tau = 0.5 * (t + math.copysign(math.sqrt(t * t + 4 * s), t))
         combine(work, row, 1 / flat, work, z1, 1 / (tau * flat), work, z2, p)

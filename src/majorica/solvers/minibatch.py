@@ -47,7 +47,8 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState,
     touch, packed, table = _by_kind(memory, problem.n)
     keys = _random_keys(solver, state, p, starts, stops, X.dtype)
     flat = densities.flat_weights
-    inverse = invert(surrogate.covariance) if flat.any() else surrogate.covariance
+    white = not flat.any() or np.array_equal(surrogate.covariance, np.eye(p))
+    covariance_inverse = np.empty(0) if white else invert(surrogate.covariance).ravel()
     if np.isnan(state.log_det):
         state.log_det = float(np.linalg.slogdet(state.W)[1])
     surrogate.moments, state.inverse = begin_with_line(surrogate.moments), begin_with_line(state.inverse)
@@ -69,7 +70,7 @@ def run_compiled(solver: Incremental, problem: Problem, state: IncrementalState,
         densities.codes,
         densities.shapes,
         flat,
-        inverse,
+        covariance_inverse,
         keys,
         1 / problem.n,
         touch,
