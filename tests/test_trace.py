@@ -127,6 +127,20 @@ def test_loss_can_be_recomputed_from_components() -> None:
     np.testing.assert_allclose(unit.transform(X).std(axis=0), 1, rtol=1e-9)
 
 
+@pytest.mark.parametrize("n_components", [None, 2])
+@pytest.mark.parametrize("units", [(1, 1, 1e-8), (1e-13, 1, 1e11), (1e12, 1e-4, 1)])
+def test_scores_are_those_of_other_units(units: tuple[float, ...], n_components: int | None) -> None:
+    """Magnetometers and electrodes differ by 1e8 and more: the volume of a change of units is lost in its square."""
+    X, _ = laplace(5000, 3)
+    ica = ICA(n_components, density="huber", random_state=0).fit(X * units)
+    K = ica.whitening_
+    if n_components is None:
+        volume = np.linalg.slogdet(K * units)[1] - np.log(units).sum()
+    else:  # by Cauchy and Binet, from minors of any size
+        volume = np.log(np.hypot.reduce([np.linalg.det(K[:, pair]) for pair in ([0, 1], [0, 2], [1, 2])]))
+    assert ica.score(X * units) == pytest.approx(volume - ica.loss_, abs=1e-6)
+
+
 SOLVERS = {
     "batch": Batch(tol=0),
     "incremental-1": Incremental(q=1, batch_size=150, tol=0),
