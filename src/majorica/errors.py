@@ -83,6 +83,10 @@ class FlatWarning(MajoricaWarning):
     """A stream has no variance along some direction any more, and is not learnt from until it has."""
 
 
+class UnitWarning(MajoricaWarning):
+    """Samples of an unknown unit are taken to be in another package's, which their size makes unlikely."""
+
+
 class TruncatedWarning(MajoricaWarning):
     """A raw stream ended within a sample, whose bytes were dropped."""
 

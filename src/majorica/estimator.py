@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 import os
 import sys
-import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Callable, Iterable
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from majorica.densities.base import Density
@@ -32,12 +30,14 @@ from majorica.persistence import Checkpoint, load_model, save_model, warn_interr
 from majorica.persistence.onnx import transform_to_onnx
 from majorica.problem import InDouble
 from majorica.progress import showing_progress
+from majorica.publishing import attributes
 from majorica.solvers import StopReason
 from majorica.sources import Source, Stream, split_blocks
 from majorica.sources.rules import text_names
-from majorica.statistics import F64, source_variances
-from majorica.streamfit import fit_stream
+from majorica.statistics import F64
+from majorica.streamfit import fit_stream, learn_block
 from majorica.streaming import StreamFit
+from majorica.unconverged import warn_unconverged
 
 Array = npt.NDArray[np.floating]
 
@@ -245,7 +245,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
                         on_disk, spare = plan.touch_on_disk, plan.spare
                         fitted = fit_source(source, options, own, checkpoint=keeper, touch_on_disk=on_disk, spare=spare)
                         self._publish(fitted)
-        self._warn_unconverged()
+        warn_unconverged(self._fitted, self.tol)
         if self.stop_reason_ == StopReason.INTERRUPTED.value:
             warn_interrupted(self.trace_, checkpoint)
         if solver == "online":
@@ -274,10 +274,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
             if session is None:
                 session = self._new_session()
             session.names = getattr(self, "feature_names_in_", None)
-            told = calling(session, callback_tuple(self.callbacks))
-            with told, single_threaded_blas(), closing(ThreadEngine(self.n_jobs)) as threads:
-                session.update(block, threads)
-                result = session.serve()
+            result = learn_block(session, block, callbacks=callback_tuple(self.callbacks), n_jobs=self.n_jobs)
         self._stream = session
         if result is not None:
             self._publish(result, session=session)
@@ -389,76 +386,10 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         With `keep_order`, and for a stream that goes on (`session` is that of
         the last call), order and signs stay.
         """
-        whitening = fitted.whitening
-        scale = np.sqrt(source_variances(fitted.W, fitted.covariance))
-        mixing = whitening.inverse @ np.linalg.inv(fitted.W)
-        order, signs = canonical_order(mixing * scale)
         goes_on = session is not None and session is getattr(self, "_stream", None)
-        if (keep_order or goes_on) and len(getattr(self, "_order", ())) == len(order):
-            order, signs = self._order, self._signs
-        W = signs[:, None] * fitted.W[order]
-        mixing, scale = mixing[:, order] * signs, scale[order]
-        factor = scale if self.whiten == "unit-variance" else np.ones_like(scale)
-        fitted = replace(fitted, W=W, densities=fitted.densities.take(order))
-        published: dict[str, Any] = {
-            "_fitted": fitted,
-            "_order": order,
-            "_signs": signs,
-            "components_": (W / factor[:, None]) @ whitening.matrix,
-            "mixing_": mixing * factor,
-            "mean_": whitening.mean,
-            "whitening_": whitening.matrix,
-            "n_components_": len(W),
-            "rank_": whitening.rank,
-            "n_iter_": max(1, math.ceil(fitted.passes)),
-            "n_samples_seen_": fitted.n_samples,
-            "loss_": fitted.loss,
-            "trace_": fitted.trace,
-            "converged_": fitted.stop.converged,
-            "stop_reason_": fitted.stop.value,
-            "densities_": fitted.densities.names,
-        }
+        kept = (self._order, self._signs) if (keep_order or goes_on) and hasattr(self, "_order") else None
+        published = attributes(fitted, whiten=self.whiten, kept=kept)
         if session is not None:
             published["_stream"] = session
             published["drift_"] = session.drift.index(session.state.answer) if session.state is not None else 0.0
         self.__dict__.update(published)
-
-    def _warn_unconverged(self) -> None:
-        """Say with figures that `max_iter` ended the fit, or that nothing could take it further."""
-        stop = self._fitted.stop
-        if self.tol == 0 or stop not in (StopReason.MAX_ITER, StopReason.STUCK):
-            return
-        advice = "raise max_iter, or tol if that is good enough"
-        if stop is StopReason.STUCK:
-            advice = stop.value.removeprefix("not converged: ")
-        warnings.warn(
-            f"ICA did not converge in {self.n_iter_} passes: {_achieved(self._fitted, self.tol)}; {advice}",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-
-
-@contextmanager
-def calling(session: StreamFit, callbacks: tuple[Callable[..., Any], ...]) -> Iterator[None]:
-    """Let a stream call back for a while; it keeps no callbacks, which may hold what cannot be pickled."""
-    session.options = replace(session.options, callbacks=callbacks)
-    session.stopped = False  # what a callback asked for before is done
-    try:
-        yield
-    finally:
-        session.options = replace(session.options, callbacks=())
-
-
-def canonical_order(mixing: F64) -> tuple[npt.NDArray[np.intp], F64]:
-    """Order by descending explained variance, and signs that make each column's largest entry positive."""
-    order = np.argsort(-(mixing**2).sum(axis=0), kind="stable")
-    largest = np.abs(mixing).argmax(axis=0)
-    signs = np.where(mixing[largest, np.arange(mixing.shape[1])] < 0, -1.0, 1.0)
-    return order, signs[order]
-
-
-def _achieved(fitted: Fitted, tol: float | None) -> str:
-    wanted = f"tol={tol:g}" if tol is not None else f"the statistical floor {0.1 / math.sqrt(fitted.n_samples):.2g}"
-    if math.isnan(fitted.gradient):
-        return f"the loss was still falling ({wanted} was asked for)"
-    return f"the largest relative gradient is {fitted.gradient:.2g}, asked for was {wanted}"

@@ -5,6 +5,11 @@ Written to a file of whole numbers (EDF, BDF, BrainVision) afterwards, each
 channel is rounded on its own, and the direction has the variance of the
 rounding: small, but far above dust. The data then has full rank, and one of
 its components is rounding.
+
+Channels that were whole numbers before and are so again, but for their common
+reference, are all rounded alike (recorded at 1 µV, averaged, written at
+0.1 µV): their mean has the variance of one channel's rounding, and the
+direction that of as many as there are channels.
 """
 
 from __future__ import annotations
@@ -24,6 +29,10 @@ _LOOK = 2048
 _STEPS = 2.0
 #: A direction is rounding if it has no more than this times the rounding's variance.
 _MOST = 1.5
+#: The least gap between a channel's values may be that many steps, if the next ones tell.
+_PARTS = 20
+#: Digits that values of float32 and float64 are known to, as a share of the largest.
+_SINGLE, _DOUBLE = 1e-6, 1e-12
 #: The smallest eigenvalue of the correlation matrix over its median from which on steps are not looked for.
 _SMALL = 0.1
 
@@ -48,6 +57,10 @@ def warn_rounded(source: Source, covariance: F64, values: F64) -> None:
     scaled = covariance[np.ix_(fine, fine)] / np.outer(steps[fine], steps[fine])
     spread = np.linalg.eigvalsh(scaled)
     n_rounding = int((spread < _MOST / 12).sum())
+    if not n_rounding:
+        squares = steps[fine] @ steps[fine]
+        mean = covariance[np.ix_(fine, fine)].sum() / squares  # variance along the mean, the weakest of all directions?
+        n_rounding = int(mean < _MOST * min(spread[0], steps[fine].sum() ** 2 / squares / 12))
     if n_rounding:
         why = (
             "average reference before the file was written?" if n_rounding == 1 else "channels that follow from others?"
@@ -66,12 +79,17 @@ def steps_of(X: npt.NDArray[np.floating]) -> F64:
 
 
 def _step(values: F64) -> float:
-    # Values of float32 are known to 1e-7: neighbours closer than that are one value.
+    # Neighbours closer than the digits that are known are one value.
+    digits = _SINGLE if (values.astype(np.float32) == values).all() else _DOUBLE
     gaps = np.diff(np.sort(values))
-    gaps = gaps[gaps > 1e-6 * np.abs(values).max()]
+    gaps = gaps[gaps > digits * np.abs(values).max()]
     if len(gaps) < 10:
         return 0.0
     least = float(gaps.min())
     small = gaps[gaps < 20.5 * least]
-    step = float(small.sum() / np.round(small / least).sum())
-    return step if np.abs(small / step - np.round(small / step)).max() < 0.1 else 0.0
+    # Values that lay on a grid before leave out steps, and so do few values of many steps: no two may be neighbours.
+    for parts in range(1, 1 + (_PARTS if len(small) >= 10 else 1)):
+        step = float(small.sum() / np.round(small * (parts / least)).sum())
+        if np.abs(small / step - np.round(small / step)).max() < 0.1:
+            return step
+    return 0.0

@@ -1,17 +1,22 @@
-"""``fit`` with the online solver: a finite source pass by pass, or a stream until it ends, resumable."""
+"""``fit`` with the online solver: a finite source pass by pass, or a stream until it ends, resumable.
+
+And ``partial_fit``, which learns from one more block of a stream.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from majorica.densities.base import Density
-from majorica.engines import Engine
+from majorica.engines import Engine, ThreadEngine, single_threaded_blas
 from majorica.fitting import Fitted, Options
 from majorica.persistence.checkpoints import Checkpoint, identify
 from majorica.solvers import StopReason
@@ -62,6 +67,27 @@ def fit_stream(
     if checkpoint is not None:
         checkpoint.finish()
     return session, fitted
+
+
+def learn_block(
+    session: StreamFit, block: Array, *, callbacks: tuple[Callable[..., Any], ...], n_jobs: int | None
+) -> Fitted | None:
+    """Learn from one more block; the model to serve now, None as long as there is none."""
+    told = _calling(session, callbacks)
+    with told, single_threaded_blas(), closing(ThreadEngine(n_jobs)) as threads:
+        session.update(block, threads)
+        return session.serve()
+
+
+@contextmanager
+def _calling(session: StreamFit, callbacks: tuple[Callable[..., Any], ...]) -> Iterator[None]:
+    """Let a stream call back for a while; it keeps no callbacks, which may hold what cannot be pickled."""
+    session.options = replace(session.options, callbacks=callbacks)
+    session.stopped = False  # what a callback asked for before is done
+    try:
+        yield
+    finally:
+        session.options = replace(session.options, callbacks=())
 
 
 def _learn(

@@ -6,6 +6,7 @@ import copy
 from dataclasses import replace
 from typing import Any
 
+from majorica.errors import ParameterError
 from majorica.sources.base import Source, Stream
 from majorica.sources.units import factor, in_unit
 
@@ -37,3 +38,20 @@ def model_in_unit(ica: Any, unit: str) -> Any:
     out.mean_, out.whitening_ = whitening.mean, whitening.matrix
     out.unit_ = unit
     return out
+
+
+def check_units(units: Any) -> None:
+    """Refuse what is no unit that a caller can say."""
+    if units not in (None, "uV", "V"):
+        raise ParameterError(f"units={units!r} must be 'uV' or 'V'")
+
+
+def model_said_in(ica: Any, units: str | None, wanted: str) -> Any:
+    """`ica` in the unit `wanted`; `units` is what the caller says it was fitted on, if it does not know."""
+    check_units(units)
+    known = getattr(ica, "unit_", None)
+    if known is not None and units not in (None, known):
+        raise ParameterError(f"units={units!r}, but the ICA was fitted on samples in {known}; leave units out")
+    said = copy.copy(ica)
+    keep_unit(said, known or units)
+    return model_in_unit(said, wanted)

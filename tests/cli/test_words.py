@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import sys
+
 import numpy as np
 import pytest
 from program import call, one_line, samples
 
-from majorica.cli.words import for_the_shell, printable
+from majorica import ICA
+from majorica.cli.info import show_table
+from majorica.cli.words import escaped, for_the_shell, printable
 
 
 @pytest.mark.parametrize(
@@ -42,6 +47,7 @@ def test_arguments_become_options(said, shown):
 def test_escapes_are_shown_not_sent():
     assert printable("a\x1b[31mb\x07\nc\u202e\udcff d") == r"a\x1b[31mb\x07 c\u202e\udcff d"
     assert printable("שלום-🧠 ü") == "שלום-🧠 ü"
+    assert escaped("a\x1b[31mb\n  c\td") == r"a\x1b[31mb\n  c\td"
 
 
 def test_warnings_speak_of_options(data, tmp_path, capfd):
@@ -82,3 +88,27 @@ def test_control_characters_in_names(model, tmp_path, capfd):
     assert "\x1b" not in err
     _, out, _ = call(capfd, "info", output)
     assert "\x1b" not in out
+
+
+def test_names_that_a_terminal_would_obey_or_that_read_as_others(tmp_path, capfd):
+    pandas = pytest.importorskip("pandas")
+    names = ["\x1b[2J", "[red]x[/red]", "a\nb", "p, q", "", "Fp1", "\u202ex"]
+    path = tmp_path / "[red]m[bold]\x1b[2J\n.npz"
+    ICA(random_state=0).fit(pandas.DataFrame(samples(p=len(names)), columns=names)).save(path)
+    code, out, _ = call(capfd, "info", path)
+    assert code == 0
+    assert all(mark == "\n" or mark.isprintable() for mark in out)
+    assert out.splitlines()[0].endswith(r"[red]m[bold]\x1b[2J\n.npz")
+    row = next(line for line in out.splitlines() if line.startswith("names"))
+    shown = r"""'\x1b[2J', '[red]x[/red]', 'a\nb', 'p, q', '', Fp1, '\u202ex'"""
+    assert row.removeprefix("names").strip() == shown
+    _, out, _ = call(capfd, "info", path, "--json")
+    assert json.loads(out)["feature_names"] == names
+
+
+def test_a_terminal_shows_markup_as_it_is(monkeypatch, capfd):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    show_table("[red]t[/red]", [("names", "[bold]a[/bold] b\x1b[2J\nc")])
+    out, _ = capfd.readouterr()
+    assert "[red]t[/red]" in out
+    assert r"[bold]a[/bold] b\x1b[2J\nc" in out

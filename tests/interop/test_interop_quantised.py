@@ -75,6 +75,47 @@ def test_weak_directions_above_the_rounding_are_not(tmp_path):
         ICA(random_state=0).fit(again)
 
 
+@pytest.mark.parametrize("reference", [True, False])
+@pytest.mark.parametrize(
+    ("ending", "physical_range", "grid"),
+    [
+        ("edf", "channelwise", 0.17),  # most steps of the file are left out: values lie on those of before
+        ("edf", (-3276.8, 3276.7), 1.0),  # ten steps make one of before: all channels are rounded alike
+        ("bdf", (-4e4, 4e4), 0.0),  # steps finer than single precision tells, of electrodes' offsets
+    ],
+)
+def test_steps_of_every_kind_are_found(ending, physical_range, grid, reference, tmp_path):
+    raw = make_eeg(5000)
+    raw.filter(2.0, None, verbose="ERROR")
+    if not grid:
+        raw = mne.io.RawArray(raw.get_data() + np.linspace(-0.03, 0.03, 8)[:, None], raw.info, verbose="ERROR")
+    else:
+        raw = mne.io.RawArray(1e-6 * grid * np.round(raw.get_data() / (1e-6 * grid)), raw.info, verbose="ERROR")
+    if reference:
+        raw.set_eeg_reference("average", verbose="ERROR")
+    path = tmp_path / f"x.{ending}"
+    mne.export.export_raw(path, raw, physical_range=physical_range, verbose="ERROR")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ICA(random_state=0).fit(path)
+    told = [str(each.message) for each in caught if each.category is RankWarning]
+    assert len(told) == reference
+    assert all("1 of 8 directions" in each and "pass n_components=7" in each for each in told), told
+
+
+def test_channels_rounded_alike_are_told_from_a_weak_mean():
+    """A mean within two steps is a small source; within a half of one it is rounding."""
+    raw = make_eeg(5000)
+    data = raw.get_data() - raw.get_data().mean(axis=0)
+    mean = np.random.default_rng(0).laplace(size=data.shape[1])
+    for deviation, known in ((2.0, True), (0.2, False)):
+        weak = mne.io.RawArray(1e-6 * np.round(1e6 * data + deviation * mean), raw.info, verbose="ERROR")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            ICA(random_state=0).fit(weak)
+        assert [each.category for each in caught] == ([] if known else [RankWarning])
+
+
 def test_steps():
     rng = np.random.default_rng(0)
     smooth = 50 * rng.standard_normal(2048)
@@ -83,6 +124,8 @@ def test_steps():
     single = np.column_stack(columns).astype(np.float32)
     np.testing.assert_allclose(steps_of(single), [0, 1, 0.25, 0, 1e-6], rtol=1e-4)
     assert steps_of(np.zeros((0, 3))).tolist() == [0, 0, 0]
+    sparse = np.column_stack([0.13 * np.round(np.round(smooth) / 0.13), 1e3 + 1e-6 * np.round(1e5 * smooth)])
+    np.testing.assert_allclose(steps_of(sparse), [0.13, 1e-6], rtol=1e-6)
 
 
 def test_only_recordings_are_looked_at():

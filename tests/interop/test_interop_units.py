@@ -8,7 +8,7 @@ from interop_datasets import NAMES, X, write_set
 
 from majorica import ICA, Report
 from majorica.cli.transform import write_sources
-from majorica.errors import DataError, DataTypeError, ModelFileError, ParameterError
+from majorica.errors import DataError, DataTypeError, ModelFileError, ParameterError, UnitWarning
 from majorica.interop import eeglab
 from majorica.sources import as_source, check_source
 from majorica.sources.units import factor, in_unit
@@ -121,6 +121,26 @@ def test_mne_gets_volts(both, models):
         imported = from_mne(theirs)
         assert imported.unit_ == "V"
         close(imported.transform(both[0]), ica.transform(raw))
+
+
+def test_mne_is_told_the_unit_of_arrays(both, models):
+    raw, expected = both[2], models[0].transform(both[0])
+    unknown = ICA(random_state=0).fit(X)  # microvolts
+    with pytest.warns(UnitWarning, match=r"taken as volts, but half of the channels deviate by .* units='uV'") as told:
+        to_mne(unknown, raw.info)
+    assert told[0].filename == __file__
+    close(to_mne(unknown, raw.info, units="uV").get_sources(raw).get_data().T, expected)
+    assert not hasattr(unknown, "unit_")
+    volts = ICA(random_state=0).fit(1e-6 * X)
+    for units in (None, "V"):  # no warning
+        close(to_mne(volts, raw.info, units=units).get_sources(raw).get_data().T, expected, 1e-5)
+    magnetic = mne.create_info(NAMES, 100.0, "mag")
+    to_mne(unknown, magnetic)
+    to_mne(models[1], raw.info, units="V")
+    with pytest.raises(ParameterError, match="fitted on samples in V; leave units out"):
+        to_mne(models[1], raw.info, units="uV")
+    with pytest.raises(ParameterError, match="units='mV' must be 'uV' or 'V'"):
+        to_mne(unknown, raw.info, units="mV")
 
 
 def test_eeglab_gets_microvolts(both, models, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,22 @@ def projections(path: Path) -> None:
     mne.write_proj(path, mne.compute_proj_raw(make_raw(), n_eeg=1, verbose="ERROR"), verbose="ERROR")
 
 
+def transformation(path: Path) -> None:
+    mne.write_trans(path, mne.transforms.Transform("head", "mri"), verbose="ERROR")
+
+
+def description(path: Path) -> None:
+    mne.io.write_info(path, make_raw().info)
+
+
+def positions(path: Path) -> None:
+    mne.channels.make_standard_montage("biosemi16").save(path, verbose="ERROR")
+
+
+def nothing(path: Path) -> None:
+    mne.write_proj(path, [], verbose="ERROR")
+
+
 OTHERS: dict[str, tuple[Callable[[Path], None], str]] = {
     "x-ave.fif": (average, r"averages \(evoked responses\), .* pass the recording or the epochs"),
     "x-ave.fif.gz": (average, r"averages \(evoked responses\)"),
@@ -131,7 +148,17 @@ OTHERS: dict[str, tuple[Callable[[Path], None], str]] = {
     "x-ica.fif": (decomposition, r"an ICA of MNE, no samples to separate; majorica\.interop\.mne\.from_mne"),
     "x-eve.fif": (events, "events, no samples to separate; pass the recording that they are of"),
     "x-proj.fif": (projections, "projections, no samples to separate"),
+    "x-trans.fif": (transformation, "a coordinate transformation, no samples to separate; pass a recording or epochs"),
+    "x-trans.fif.gz": (transformation, "a coordinate transformation, no samples"),
+    "x-info.fif": (description, "the description of a recording, no samples to separate; pass the recording itself"),
+    "x-dig.fif": (positions, "sensor positions, no samples to separate"),
+    "no-proj.fif": (nothing, "no samples to separate; pass a recording or epochs"),
 }
+
+
+def number_of(path: Path, tag: int) -> int:
+    """Where the content of the first such tag of one number begins in a file."""
+    return path.read_bytes().index(struct.pack(">iii", tag, 3, 4)) + 16
 
 
 @pytest.mark.filterwarnings("ignore")  # of MNE's own fits
@@ -146,6 +173,18 @@ def test_files_without_samples_are_named_in_one_line(name: str, tmp_path: Path, 
         main(["fit", str(tmp_path / name), "-o", str(tmp_path / "m.npz")])
     assert ended.value.code == 3
     assert capfd.readouterr().err == f"majorica: {caught.value}\n"
+
+
+def test_a_damaged_recording_is_not_taken_for_what_else_it_holds(tmp_path: Path) -> None:
+    raw = make_raw()
+    raw.add_proj(mne.compute_proj_raw(raw, n_eeg=1, verbose="ERROR"), verbose="ERROR")
+    path = save(raw, tmp_path / "x_raw.fif", verbose="ERROR")
+    content, at = bytearray(path.read_bytes()), number_of(path, 200)
+    assert content[at : at + 4] == struct.pack(">i", 5)
+    content[at : at + 4] = struct.pack(">i", 7)  # channels
+    path.write_bytes(content)
+    with pytest.raises(SourceError, match=r"x_raw\.fif: cannot be read as recording; it is damaged"):
+        as_source(path)
 
 
 def test_what_is_no_fif_at_all_is_still_told(tmp_path: Path) -> None:

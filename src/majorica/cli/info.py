@@ -11,10 +11,12 @@ from majorica.cli.files import load_model
 from majorica.cli.fit import describe
 from majorica.cli.messages import emit, plain, spoken_warnings
 from majorica.cli.streams import need_stdout
-from majorica.cli.words import printable
+from majorica.cli.words import escaped
 
 #: Densities that are told apart before only their families are.
 MOST_DENSITIES = 2
+#: Feature names that are shown.
+MOST_NAMES = 8
 
 
 def run(*, model: str, as_json: bool, verbose: int) -> None:
@@ -37,6 +39,7 @@ def rows_of(
 ) -> list[tuple[str, str]]:
     """The facts of a model in words."""
     from majorica.report.repeat import changed
+    from majorica.sources.names import feature_label
 
     rows = [
         ("samples", f"{facts['n_samples']:,}"),
@@ -49,8 +52,9 @@ def rows_of(
         ("densities", counted(facts["densities"])),
     ]
     if facts["feature_names"]:
-        shown = ", ".join(facts["feature_names"][:8])
-        rows.append(("names", shown + (" ..." if facts["n_features"] > 8 else "")))
+        names = facts["feature_names"]
+        shown = ", ".join(feature_label(names, i) for i in range(min(len(names), MOST_NAMES)))
+        rows.append(("names", shown + (" ..." if len(names) > MOST_NAMES else "")))
     if facts["unit"]:
         rows.append(("unit", facts["unit"]))
     chosen = parameters if all_parameters else {name: parameters[name] for name in changed(ica)}
@@ -73,7 +77,7 @@ def counted(densities: list[str]) -> str:
 def show_table(title: str, rows: list[tuple[str, str]]) -> None:
     """Two columns on stdout; plain text where it is not a terminal."""
     need_stdout()
-    title, safe = printable(title), [(name, printable(value)) for name, value in rows]
+    title, safe = escaped(title), [(name, escaped(value)) for name, value in rows]
     if not sys.stdout.isatty():
         width = max(len(name) for name, _ in safe)
         lines = [title, *(f"{name:<{width}}  {value}" for name, value in safe)]

@@ -66,5 +66,9 @@ def _given(found: re.Match[str]) -> str:
 
 def printable(text: str) -> str:
     """`text` in one line without what a terminal would obey: escapes are shown, not sent."""
-    line = " ".join(text.split())
-    return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode("ascii") for mark in line)
+    return escaped(" ".join(text.split()))
+
+
+def escaped(text: str) -> str:
+    """`text` with line breaks too shown as escapes, for names that would read as others without them."""
+    return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode("ascii") for mark in text)

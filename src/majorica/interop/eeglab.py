@@ -7,7 +7,6 @@ constant ``ica.components_ @ ica.mean_``.
 
 from __future__ import annotations
 
-import copy
 import os
 import shutil
 import tempfile
@@ -26,7 +25,7 @@ from majorica.sources.base import Source
 from majorica.sources.eeglab import EeglabSource
 from majorica.sources.paths import check_readable, reading
 from majorica.statistics import F64
-from majorica.units import keep_unit, model_in_unit
+from majorica.units import check_units, model_said_in
 
 __all__ = ["read_ica", "read_set", "write_ica"]
 
@@ -79,8 +78,7 @@ def write_ica(
         Whether files that exist, the ``.fdt`` file of `path_out` among them,
         may be replaced. Nothing is written if one may not.
     """
-    if units not in (None, "uV", "V"):
-        raise ParameterError(f"units={units!r} must be 'uV' or 'V'")
+    check_units(units)
     if not hasattr(ica, "components_"):
         raise ParameterError("the ICA is not fitted yet; call fit before write_ica")
     path = os.path.abspath(os.fspath(path_in))
@@ -159,14 +157,9 @@ def _channel_numbers(ica: ICA, source: Source) -> list[int]:
 
 def _in_microvolts(ica: ICA, units: str | None) -> ICA:
     """The ICA as EEGLAB has to have it; `units` is what the caller says it was fitted on."""
-    known = getattr(ica, "unit_", None)
-    if known is None and units is None:
+    if getattr(ica, "unit_", None) is None and units is None:
         raise ParameterError("the ICA does not know the unit of its samples; pass units='uV' or units='V'")
-    if known is not None and units not in (None, known):
-        raise ParameterError(f"units={units!r}, but the ICA was fitted on samples in {known}; leave units out")
-    said = copy.copy(ica)
-    keep_unit(said, known or units)
-    converted: ICA = model_in_unit(said, "uV")
+    converted: ICA = model_said_in(ica, units, "uV")
     return converted
 
 

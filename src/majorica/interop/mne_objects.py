@@ -7,18 +7,22 @@ an ICA by zeroing sources and going back through the transposed components.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
-from majorica.errors import DataError, ParameterError, optional_import
+from majorica.errors import DataError, ParameterError, UnitWarning, optional_import
 from majorica.estimator import ICA
 from majorica.interop.matrices import ica_from_matrices, symmetrising_scale
 from majorica.statistics import F64
-from majorica.units import model_in_unit
+from majorica.units import model_said_in
+
+#: MNE's code for volts, and the deviation in volts of half the channels from which on it is hardly one.
+_VOLTS, _UNLIKELY = 107, 0.05
 
 
-def to_mne(ica: ICA, info: Any, *, exclude: list[int] | None = None) -> Any:
+def to_mne(ica: ICA, info: Any, *, exclude: list[int] | None = None, units: str | None = None) -> Any:
     """A fitted ICA as an ``mne.preprocessing.ICA`` object.
 
     Plots, ``apply``, ``save``, ``find_bads_eog`` and MNE-ICALabel work on it.
@@ -29,13 +33,16 @@ def to_mne(ica: ICA, info: Any, *, exclude: list[int] | None = None) -> Any:
     ----------
     ica : ICA
         Fitted on the recording's channels; one fitted in microvolts
-        (``unit_``) is converted, one that does not know its unit is taken to
-        be in MNE's.
+        (``unit_``) is converted. One that does not know its unit (fits of
+        arrays and tables) is taken to be in MNE's, volts for EEG, unless
+        `units` says otherwise; a ``UnitWarning`` says if that is unlikely.
     info : mne.Info or object with ``.info``
         Measurement info; channels are matched by name, or all are taken, in
         order, if the ICA has no names.
     exclude : list of int, optional
         Components marked for removal.
+    units : {"uV", "V"}, optional
+        What the ICA was fitted on. Fits of recordings know it (``unit_``).
 
     Returns
     -------
@@ -48,8 +55,11 @@ def to_mne(ica: ICA, info: Any, *, exclude: list[int] | None = None) -> Any:
     mne = optional_import("mne", extra="mne", purpose="making MNE objects")
     if not hasattr(ica, "components_"):
         raise ParameterError("the ICA is not fitted yet; call fit, or fit_raw, before to_mne")
-    ica = model_in_unit(ica, "V")
+    unknown = units is None and getattr(ica, "unit_", None) is None
+    ica = model_said_in(ica, units, "V")
     info = _picked_info(mne, ica, getattr(info, "info", info))
+    if unknown:
+        _warn_unlikely(ica, info)
     extended = ica.density == "adaptive" or not bool(ica._fitted.densities.super_gaussian.all())
     out = mne.preprocessing.ICA(method="infomax", fit_params={"extended": extended}, max_iter="auto", verbose="ERROR")
     scale = symmetrising_scale(ica.components_, ica.mixing_)
@@ -127,14 +137,32 @@ def _picked_info(mne: Any, ica: ICA, info: Any) -> Any:
     return picked
 
 
+def _warn_unlikely(ica: ICA, info: Any) -> None:
+    """Say that channels taken to be in volts deviate by more than electrodes do."""
+    volts = [i for i, channel in enumerate(info["chs"]) if channel["unit"] == _VOLTS]
+    if not volts:
+        return
+    typical = float(np.median(np.linalg.norm(_spread(ica)[volts], axis=1)))
+    if typical > _UNLIKELY:
+        warnings.warn(
+            f"the ICA does not know the unit of its samples; they are taken as volts, but half of the channels deviate "
+            f"by {typical:.3g} or more; pass units='uV' if it was fitted on microvolts, or units='V' if not",
+            UnitWarning,
+            stacklevel=3,
+        )
+
+
+def _spread(ica: ICA) -> F64:
+    """A root of the covariance of the features as the ICA has it, ``(f, k)``."""
+    return ica._fitted.whitening.inverse @ np.linalg.cholesky(ica._fitted.covariance)
+
+
 def _principal_axes(ica: ICA, scale: F64) -> tuple[F64, F64]:
     """Orthonormal axes of all scaled channels, the kept ones first, and the variance along each.
 
     What was left out of the fit has variance 0 here: it is not known.
     """
-    whitening, covariance = ica._fitted.whitening, ica._fitted.covariance
-    kept = whitening.inverse @ np.linalg.cholesky(covariance)
-    basis, spread, _ = np.linalg.svd(kept / scale[:, None], full_matrices=True)
+    basis, spread, _ = np.linalg.svd(_spread(ica) / scale[:, None], full_matrices=True)
     variance = np.zeros(len(scale))
     variance[: len(spread)] = spread**2
     return basis, variance

@@ -11,30 +11,18 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from majorica.densities.piecewise import Piecewise
 from majorica.densities.table import Densities
 from majorica.engines.base import Engine, assisted
 from majorica.kernels import Backend, kernels_for
-from majorica.kernels.shapes import TIED, basis
-from majorica.solvers import flat, outliers
+from majorica.solvers import flat, following, outliers
 from majorica.solvers.averages import Averages
 from majorica.solvers.base import State
 from majorica.solvers.outliers import variances
-from majorica.solvers.shapes import Shapes, basis_means
+from majorica.solvers.shapes import Shapes
 from majorica.sources.base import Array
 from majorica.statistics import F64, Glance, invert
-from majorica.surrogate import Surrogate, stationary_surrogate
+from majorica.surrogate import Surrogate
 
-#: Mini-batches between two looks at the shapes, at least.
-REFIT_EVERY = 10
-#: Nats a shape must gain to change in a stream.
-LEAST_GAIN = 1e-3
-#: Median absolute value from which on a source is too large for the shape it has, which is made for one of about 1/2.
-FAR_OFF = 2.0
-#: And up to which one is too small.
-TOO_SMALL = 0.1
-#: The shape that such a source starts again with, until means tell: super-Gaussian, whose rows move fastest.
-FIRST = Piecewise(tuple(np.array([1.8, 0.1]) @ TIED))
 #: Shortest mini-batch of a memory that grows; it doubles while two of it fit into the memory.
 SHORTEST = 250
 #: Samples that count as seen, at least: a model of fewer must not leave the memory too short for its moments.
@@ -218,7 +206,7 @@ class Online:
             self._learn_all(state, glance, kernels, engine)
         else:
             self._learn_some(state, glance, self.q, kernels)
-        self._adapt(state, glance, slow)
+        following.follow(state, glance, slow, self.batch_size)
         self._move(state, backend)
         state.seen += b
         state.n_samples = b
@@ -292,66 +280,6 @@ class Online:
         state.loss = float(losses[answer])
         return glance, scatter
 
-    def _adapt(self, state: OnlineState, glance: Glance, rate: float) -> None:
-        """Follow the sources' distributions: running means of the shapes' basis, refitted now and then.
-
-        With hysteresis: a shape changes only if it gains `LEAST_GAIN` nats, or
-        two nats over all that the means remember if that is more. A changed
-        component's moments start again from those that make its row optimal.
-        """
-        shapes, surrogate = state.shapes, state.surrogate
-        if shapes is None or surrogate is None:
-            return
-        if self._bring_back(state, shapes, glance):
-            return
-        means = basis_means(glance)
-        state.gathered += glance.n
-        rate = max(rate, glance.n / state.gathered)  # plain means at first: one short mini-batch is too few
-        state.means = means if not len(state.means) else state.means + rate * (means - state.means)
-        state.unfitted += glance.n
-        remembered = glance.n / max(rate, 1e-12)
-        if state.unfitted < max(REFIT_EVERY * self.batch_size, 0.5 * remembered):
-            return
-        state.unfitted = 0
-        changed = shapes.refit_means(state.means, remembered, max(LEAST_GAIN, 2.0 / remembered)) > 0
-        if changed.any():
-            _start_again(state, shapes, changed)
-
-    def _bring_back(self, state: OnlineState, shapes: Shapes, glance: Glance) -> bool:
-        """Bring rows back at once that have many times the size their shapes are made for, or a small part of it.
-
-        So it is when a source has become louder, or less loud. Its row shrinks or grows by itself, but
-        by ever the same small steps if its density is not super-Gaussian, whose majorizer
-        is as steep far out as at its steepest; and the shape would follow the row. Returns whether there were any.
-        Shapes with light tails stay: they are rarely found again. Others start again with `FIRST`.
-        """
-        assert state.surrogate is not None
-        far: npt.NDArray[np.bool_] = state.densities.flat_weights > 0
-        if far.any():
-            sources = np.abs(glance.sources)
-            means = sources.mean(axis=1)
-            far &= (means > FAR_OFF / 2) | (means < 2 * TOO_SMALL)  # cheaper, and rarely true
-        if far.any():
-            sizes = np.median(sources, axis=1)
-            far &= (sizes > FAR_OFF) | ((sizes < TOO_SMALL) & (sizes > 0))
-        if not far.any():
-            return False
-        state.W[far] /= sizes[far, None]
-        state.inverse[:, far] *= sizes[far]
-        if state.averages is not None:
-            state.averages.resize(far, state.W, state.surrogate.covariance)
-        heavy = far & (shapes.slopes[:, 4] < 1)
-        if heavy.any():
-            shapes.slopes[heavy], shapes.log_normalisers[heavy] = FIRST.slopes, FIRST.log_normaliser
-            shapes.fine[heavy] = False
-            state.means, before = basis_means(glance), state.means
-            if len(before):
-                state.means[far] = before[far]
-            state.means[heavy] = basis(sources[heavy] / sizes[heavy, None]).mean(axis=2).T
-            state.gathered, state.unfitted = glance.n, 0
-        _start_again(state, shapes, far)
-        return True
-
     def _learn_all(self, state: OnlineState, glance: Glance, kernels: ModuleType, engine: Engine | None) -> None:
         """Every statistic learns from every sample; p^3 operations a sample, shared by threads if they are many."""
         assert state.surrogate is not None
@@ -393,17 +321,6 @@ class Online:
         scales = rates / np.maximum(counts, 1)
         rest = (surrogate.moments, surrogate.tilts, surrogate.offsets)
         kernels.add_moments(Z, Y, chosen, densities, scales, *rest)
-
-
-def _start_again(state: OnlineState, shapes: Shapes, changed: npt.NDArray[np.bool_]) -> None:
-    """Take over `shapes`; moments of those `changed` start again from those that make their rows optimal."""
-    surrogate = state.surrogate
-    assert surrogate is not None
-    state.densities = shapes.densities()
-    fresh = stationary_surrogate(state.W, surrogate.covariance, state.densities)
-    surrogate.moments[changed] = fresh.moments[changed]
-    surrogate.tilts[changed] = fresh.tilts[changed]
-    surrogate.offsets[changed] = fresh.offsets[changed]
 
 
 def _share(engine: Engine, p: int, work: Callable[[npt.NDArray[np.int64]], None]) -> None:

@@ -24,7 +24,11 @@ _CONTENTS = {
     355: ("a covariance matrix", "pass the recording or the epochs that it is of"),
     361: ("events", "pass the recording that they are of"),
     313: ("projections", "pass a recording or epochs"),
+    101: ("the description of a recording", "pass the recording itself"),
+    107: ("sensor positions", "pass a recording or epochs"),
 }
+#: Blocks of a recording's samples, the tag of a coordinate transformation, and those a whole file begins and ends with.
+_SAMPLES, _TRANSFORMATION, _FIRST, _LAST = {102, 112, 119}, 222, 100, 108
 
 
 def check_fif_size(path: str) -> None:
@@ -42,16 +46,22 @@ def check_fif_size(path: str) -> None:
 
 def holds_epochs(path: str) -> bool:
     """Whether a FIF file holds epochs; SourceError names what else it holds, if that is known to be no samples."""
-    blocks = set()
+    blocks, kinds = set(), []
     with gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb") as handle:
         for _, kind, size in islice(_tags(handle), _MOST_TAGS):
+            kinds.append(kind)
             if kind == _BLOCK_START and size == 4:
                 blocks.add(int.from_bytes(handle.read(4), "big"))
     if EPOCHS in blocks:
         return True
+    if blocks & _SAMPLES:
+        return False
     for block, (what, advice) in _CONTENTS.items():
         if block in blocks:
             raise SourceError(f"{path}: holds {what}, no samples to separate; {advice}.")
+    if kinds and kinds[0] == _FIRST and kinds[-1] == _LAST:
+        what = "a coordinate transformation, " if _TRANSFORMATION in kinds else ""
+        raise SourceError(f"{path}: holds {what}no samples to separate; pass a recording or epochs.")
     return False
 
 
