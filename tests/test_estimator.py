@@ -70,6 +70,17 @@ def test_canonical_order_and_sign(solver: str, n_components: int | None) -> None
     np.testing.assert_allclose(ica.transform(X).std(axis=0), 1, rtol=0.02)
 
 
+@pytest.mark.parametrize("n_components", [6, 12])
+def test_white_data_give_the_same_order_for_every_seed(n_components: int) -> None:
+    """Their components all explain as much as each other, to less than fits differ by."""
+    X, _ = laplace(20_000, n_components)
+    X -= X.mean(axis=0)
+    values, vectors = np.linalg.eigh(X.T @ X / len(X))
+    first, *others = (ICA(random_state=seed).fit(X @ vectors / np.sqrt(values)) for seed in range(5))
+    for other in others:
+        np.testing.assert_allclose(other.components_ @ first.mixing_, np.eye(n_components), atol=0.1)
+
+
 @pytest.mark.parametrize(("density", "tolerance"), [("huber", 1e-3), ("adaptive", 2e-2)])
 def test_seeds_that_reach_the_same_optimum_give_the_same_components(density: str, tolerance: float) -> None:
     X, _ = laplace(10_000, 4)

@@ -12,6 +12,8 @@ import numpy.typing as npt
 from majorica.fitting import Fitted
 from majorica.statistics import F64, source_variances
 
+#: Share by which explained variances may differ and say nothing about the order: fits know them to about a thousandth.
+ALIKE = 0.01
 #: Order of the solver's rows as published, and their signs.
 Arrangement = tuple[npt.NDArray[np.intp], F64]
 
@@ -49,8 +51,14 @@ def attributes(fitted: Fitted, *, whiten: str, kept: Arrangement | None = None) 
 
 
 def canonical_order(mixing: F64) -> Arrangement:
-    """Order by descending explained variance, and signs that make each column's largest entry positive."""
-    order = np.argsort(-(mixing**2).sum(axis=0), kind="stable")
-    largest = np.abs(mixing).argmax(axis=0)
-    signs = np.where(mixing[largest, np.arange(mixing.shape[1])] < 0, -1.0, 1.0)
-    return order, signs[order]
+    """Order by descending explained variance, and signs that make each column's largest entry positive.
+
+    Components of white data all explain as much as each other. Where they are
+    ALIKE they come in the order of the features they load on most, which differs less from fit to fit.
+    """
+    explained, largest = (mixing**2).sum(axis=0), np.abs(mixing).argmax(axis=0)
+    entries = mixing[largest, np.arange(mixing.shape[1])]
+    order = np.argsort(-explained, kind="stable")
+    if explained[order[0]] <= (1 + ALIKE) * explained[order[-1]]:
+        order = np.lexsort([-np.abs(entries), largest])
+    return order, np.where(entries < 0, -1.0, 1.0)[order]
