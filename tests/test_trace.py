@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from majorica import ICA
-from majorica.solvers import Batch, Incremental, Online, Progressive, drive
+from majorica.solvers import Batch, Incremental, Online, Progressive, StopReason, drive
+from majorica.solvers.base import stalled
 from majorica.surrogate import Surrogate
 from makers import densities_of, empirical_loss, laplace, make_problem, memory_of, surrogate_loss, whiten
 
@@ -179,3 +181,23 @@ def test_backends_agree_online(name: str, q: int | None) -> None:
         solver.update(state, Z, backend=backend)
         results.append(state.W)
     np.testing.assert_allclose(results[1], results[0], rtol=0, atol=1e-10)
+
+
+def test_a_stall_is_no_success_above_what_was_asked_for() -> None:
+    """Codes of one byte stall at gradients of 0.05, and float32 does at 0.01: neither is what working precision costs."""
+    assert stalled(5e-4, 1e-9, 10_000) is StopReason.STALLED
+    assert stalled(5e-3, None, 10_000) is StopReason.STALLED  # a gradient of other samples
+    assert stalled(5e-3, 1e-9, 10_000) is StopReason.COARSE
+    assert stalled(0.05, None, 10_000) is StopReason.COARSE
+    assert stalled(0.5, None, 1) is StopReason.STUCK
+    assert not StopReason.COARSE.converged
+
+
+def test_codes_that_stall_far_from_the_minimum_say_so() -> None:
+    rng = np.random.default_rng(0)
+    S = np.column_stack([rng.laplace(size=(10_000, 2)), rng.uniform(-1, 1, (10_000, 3))])
+    X = S @ rng.normal(size=(5, 5)).T
+    with pytest.warns(ConvergenceWarning, match="codes: or 'incremental'"):
+        ica = ICA(solver="incremental-codes", random_state=0, max_iter=400).fit(X)
+    assert not ica.converged_
+    assert ica.trace_["gradient"][-1] > 1e-2

@@ -14,10 +14,10 @@ from majorica.solvers import StopReason
 def warn_unconverged(fitted: Fitted, tol: float | None) -> None:
     """Say with figures that `max_iter` ended the fit, or that nothing could take it further; to the caller's caller."""
     stop = fitted.stop
-    if tol == 0 or stop not in (StopReason.MAX_ITER, StopReason.STUCK):
+    if tol == 0 or stop not in (StopReason.MAX_ITER, StopReason.COARSE, StopReason.STUCK):
         return
     advice = "raise max_iter, or tol if that is good enough"
-    if stop is StopReason.STUCK:
+    if stop is not StopReason.MAX_ITER:
         advice = stop.value.removeprefix("not converged: ")
     passes = max(1, math.ceil(fitted.passes))
     warnings.warn(

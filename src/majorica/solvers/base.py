@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -28,6 +29,10 @@ class StopReason(Enum):
     GRADIENT = "converged: the relative gradient is below tol"
     FLOOR = "converged: what is left to gain is below the statistical floor"
     STALLED = "converged: no step lowers the loss at working precision"
+    COARSE = (
+        "not converged: no step lowers the loss at the precision of the samples or of the memory, but its gradient is "
+        "above what was asked for; pass float64 samples, or solver='progressive' (codes: or 'incremental'), or raise tol"
+    )
     STUCK = (
         "not converged: the loss falls no further, but its gradient is far from zero; "
         "it may have no minimum for these samples (too few, or many of them equal?): try another density"
@@ -43,14 +48,17 @@ class StopReason(Enum):
         return self in (StopReason.GRADIENT, StopReason.FLOOR, StopReason.STALLED, StopReason.STREAM_END)
 
 
-#: Largest entry of the relative gradient at which a fit that no step takes further counts as converged, and at which
-#: one does that has little left to gain.
-STEEP, STEEPEST = 0.1, 1.0
+#: Largest entries of the relative gradient: up to which working precision, be it of float32, may end a fit; up to which
+#: precision may at all; and up to which a fit that ends at the floor has little left to gain.
+PRECISE, STEEP, STEEPEST = 1e-3, 0.1, 1.0
 
 
-def stalled(gradient: float) -> StopReason:
-    """Why a fit ends that no step takes further."""
-    return StopReason.STALLED if gradient <= STEEP else StopReason.STUCK
+def stalled(gradient: float, tol: float | None, n: int) -> StopReason:
+    """Why a fit ends that no step takes further: without a `tol` its gradient may be a sampling error of n samples."""
+    enough = max(PRECISE, 1 / math.sqrt(n) if tol is None else tol)
+    if gradient <= min(enough, STEEP):
+        return StopReason.STALLED
+    return StopReason.COARSE if gradient <= STEEP else StopReason.STUCK
 
 
 @dataclass

@@ -61,13 +61,13 @@ class Batch:
         if not state.loss <= before + ROUNDING * max(1.0, abs(before)):  # W is all but singular
             state.W, state.densities, state.surrogate, state.loss = W, densities, surrogate, before
             state.gradient = float(np.abs(surrogate.gradient(W)).max())
-            state.stop = stalled(state.gradient)
+            state.stop = stalled(state.gradient, self.tol, problem.n)
             return
         threshold = gradient_threshold(self.tol, problem.n)
         if state.gradient <= threshold:
             state.stop = StopReason.GRADIENT if self.tol is not None else StopReason.FLOOR
         elif self.tol != 0 and self._idle(state, before - state.loss) >= PATIENCE:
-            state.stop = stalled(state.gradient)
+            state.stop = stalled(state.gradient, self.tol, problem.n)
 
     def _idle(self, state: BatchState, fall: float) -> int:
         """Steps without progress: near a minimum the gradient still falls when the loss, its square, no longer can."""

@@ -262,4 +262,4 @@ class Incremental:
         if state.gradient <= threshold:
             state.stop = StopReason.GRADIENT if self.tol is not None else StopReason.FLOOR
         elif self.tol != 0 and fall <= 1e-15 * abs(state.loss):
-            state.stop = stalled(state.gradient)
+            state.stop = stalled(state.gradient, self.tol, problem.n)

@@ -132,7 +132,7 @@ class Progressive:
             return
         if not self._rows(problem, state):
             if state.levels.last:
-                state.stop = stalled(state.gradient)
+                state.stop = stalled(state.gradient, self.tol, problem.n)
             else:
                 self._next_level(problem, state)
 
