@@ -184,7 +184,7 @@ def test_backends_agree_online(name: str, q: int | None) -> None:
 
 
 def test_a_stall_is_no_success_above_what_was_asked_for() -> None:
-    """Codes of one byte stall at gradients of 0.05, and float32 does at 0.01: neither is what working precision costs."""
+    """Codes of one byte stall at gradients of 0.05, float32 at 0.01: working precision costs less."""
     assert stalled(5e-4, 1e-9, 10_000) is StopReason.STALLED
     assert stalled(5e-3, None, 10_000) is StopReason.STALLED  # a gradient of other samples
     assert stalled(5e-3, 1e-9, 10_000) is StopReason.COARSE

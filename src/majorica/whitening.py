@@ -99,7 +99,8 @@ class Whitening:
         """
         rows = self.matrix.T
         longest_first = np.argsort(-np.abs(rows).max(axis=1), kind="stable")
-        return float(np.log(np.abs(np.linalg.qr(rows[longest_first], mode="r").diagonal())).sum())
+        triangle = np.asarray(np.linalg.qr(rows[longest_first], mode="r"))
+        return float(np.log(np.abs(triangle.diagonal())).sum())
 
 
 def covariance_block(X: Array) -> Covariance:

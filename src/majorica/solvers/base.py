@@ -31,7 +31,7 @@ class StopReason(Enum):
     STALLED = "converged: no step lowers the loss at working precision"
     COARSE = (
         "not converged: no step lowers the loss at the precision of the samples or of the memory, but its gradient is "
-        "above what was asked for; pass float64 samples, or solver='progressive' (codes: or 'incremental'), or raise tol"
+        "above what was asked for; pass float64 samples or solver='progressive' (codes: or 'incremental'), or raise tol"
     )
     STUCK = (
         "not converged: the loss falls no further, but its gradient is far from zero; "
