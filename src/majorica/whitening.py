@@ -263,11 +263,12 @@ def warn_outlier(source: Source, n: int, shares: F64) -> None:
 
 
 def warn_repeats(n: int, repeats: int) -> None:
-    """Say that many samples tell nothing: adaptive densities see sources that are mostly at rest, and all at once."""
+    """Say that many samples tell nothing: they are fitted as if sources were at rest, and all at once."""
     if repeats > REPEATED * n and n >= ENOUGH:
         warnings.warn(
             f"{repeats / n:.0%} of {n:,} samples equal the one before (padding, a lost connection, sources at rest?) "
-            "and may be fitted instead of the sources; drop them, or pass density='huber', which minds less",
+            "and may be fitted instead of the sources: drop them unless the sources themselves are at rest, which the "
+            "default solver mostly allows for; all solvers mind less with density='huber'",
             RepeatWarning,
             stacklevel=2,
         )

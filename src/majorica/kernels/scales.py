@@ -16,13 +16,13 @@ from majorica.kernels.shapes import BEST, FIT_TOLERANCE, SAMPLE, room, scaled_me
 from majorica.statistics import F64
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "bfae269f8e30ec42"
+INLINED_DIGEST = "7bb05ad2ca8250fd"
 #: Longest step, and longest way, of the logarithm of a scale.
 LONGEST_STEP, LONGEST_WAY = 0.1, 0.75
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def _settle_scale(y, k, fine, allow_fine, curvature, enough, c, work):
+def _settle_scale(y, k, fine, allow_fine, rising, curvature, enough, c, work):
     """:func:`settle_scale` from the slopes `k`, in place; `c` (5,) is room to work in."""
     n, t, best = float(y.size), work[SAMPLE], work[BEST]
     at, step, loss, slope, log_z, is_fine = 0.0, 0.0, np.inf, 0.0, 0.0, fine
@@ -30,7 +30,7 @@ def _settle_scale(y, k, fine, allow_fine, curvature, enough, c, work):
         scaled_means(y, math.exp(at + step), t, c)
         for m in range(5):
             best[m] = k[m]
-        loss_new, log_z_new, fine_new = search_shape(work, is_fine, allow_fine, n, FIT_TOLERANCE / n)
+        loss_new, log_z_new, fine_new = search_shape(work, is_fine, allow_fine, rising, n, FIT_TOLERANCE / n)
         loss_new -= at + step
         slope_new = -1.0
         for m in range(5):
@@ -53,15 +53,17 @@ def _settle_scale(y, k, fine, allow_fine, curvature, enough, c, work):
 
 
 def settle_scale(
-    y: F64, slopes: F64, fine: bool, allow_fine: bool, curvature: float, enough: float
+    y: F64, slopes: F64, fine: bool, allow_fine: bool, curvature: float, enough: float, rising: bool = False
 ) -> tuple[float, F64, float, bool, float]:
     """Walk downhill along the scale of the source `y`, its best shape at every point, until less than `enough` is left.
 
     `curvature` is the second derivative of its loss in the logarithm of the
     scale at its present shape, which sets the first step; without end
-    `enough`, the scale stays. Returns the scale, slopes, log normaliser,
-    whether they are fine ones, and the loss.
+    `enough`, the scale stays. The score is to be `rising` or not as in
+    ``best_shape``. Returns the scale, slopes, log normaliser, whether they are
+    fine ones, and the loss.
     """
     k = slopes.copy()
-    scale, log_z, is_fine, loss = _settle_scale(y, k, fine, allow_fine, curvature, enough, np.empty(5), room())
+    own = (k, fine, allow_fine, rising)
+    scale, log_z, is_fine, loss = _settle_scale(y, *own, curvature, enough, np.empty(5), room())
     return scale, k, log_z, is_fine, loss

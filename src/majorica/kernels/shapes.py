@@ -76,9 +76,10 @@ _D1, _D2, _D3, _D4 = (float(knot) for knot in KNOTS)
 
 #: Rows of a :func:`room`: the basis at all nodes, weights of these and what exponentials need; then vectors of five:
 #: means of the model, slopes tried and taken, the fit's own numbers and its trial, gradient, step, which of these
-#: are held, means of the samples, the best slopes; and three matrices, covariance, Hessian and what is eliminated.
+#: are held, means of the samples, the best slopes; three matrices, covariance, Hessian and what is eliminated; and
+#: the least that the fit's own numbers may be.
 BASIS, WEIGHTS, SCRATCH, MEAN, TRIED, SLOPES, X, TRIAL, GRADIENT, STEP, HELD, SAMPLE, BEST = 0, *range(5, 17)
-COVARIANCE, HESSIAN, ELIMINATED, ROWS = 17, 22, 27, 32
+COVARIANCE, HESSIAN, ELIMINATED, LOWEST, ROWS = 17, 22, 27, 32, 33
 _ROOMS = threading.local()
 
 
@@ -162,8 +163,7 @@ def _derivatives(work, P):
                     h += P[m, a] * work[COVARIANCE + a, c] * P[o, c]
             work[HESSIAN + m, o] = h
     for m in range(size):
-        low = SLOPE_MIN if m < size - 1 else TAIL_MIN
-        x, g = work[X, m], work[GRADIENT, m]
+        low, x, g = work[LOWEST, m], work[X, m], work[GRADIENT, m]
         work[HESSIAN + m, m] = work[HESSIAN + m, m] * (1 + 1e-10) + 1e-14
         if (x <= low and g > 0) or (x >= SLOPE_MAX and g < 0):
             for o in range(size):
@@ -206,20 +206,23 @@ def _solve(work, size, added):
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def search_slopes(work, P, tolerance, worth):
+def search_slopes(work, P, rising, tolerance, worth):
     """Minimise ``k . t + log Z(k)`` over ``k = x @ P``, x in its box, by damped projected Newton.
 
-    From X on, for the means t in SAMPLE; leaves the slopes in SLOPES. Does
-    not set out if the first step promises less than `worth`. Returns their
-    loss and their log normaliser. Whatever is costly to compile is written
-    once: the loop comes back to it.
+    From X on, for the means t in SAMPLE; leaves the slopes in SLOPES. Five
+    slopes of a score that is to be `rising` are zero or more but for the
+    first. Does not set out if the first step promises less than `worth`.
+    Returns their loss and their log normaliser. Whatever is costly to compile
+    is written once: the loop comes back to it.
     """
     keep_short()
     size, width = P.shape[0], SLOPE_MAX - SLOPE_MIN
     value, log_z, slope, damping, least = np.inf, 0.0, 0.0, 0.0, 0.0
     rounds, tries = 0, 0
     for m in range(size):
-        work[TRIAL, m] = min(max(work[X, m], SLOPE_MIN if m < size - 1 else TAIL_MIN), SLOPE_MAX)
+        inner = rising and size == 5 and m > 0
+        work[LOWEST, m] = TAIL_MIN if m == size - 1 else (0.0 if inner else SLOPE_MIN)
+        work[TRIAL, m] = min(max(work[X, m], work[LOWEST, m]), SLOPE_MAX)
     while tries < 60:
         for a in range(5):
             k = 0.0
@@ -263,7 +266,7 @@ def search_slopes(work, P, tolerance, worth):
                 added = damping
             if added == 0:  # a step that leaves the box ends on its face, and the rest is solved again
                 for m in range(size):
-                    low, x = SLOPE_MIN if m < size - 1 else TAIL_MIN, work[X, m]
+                    low, x = work[LOWEST, m], work[X, m]
                     there = x + work[STEP, m]
                     if work[HELD, m] == 0 and not low <= there <= SLOPE_MAX:
                         work[STEP, m] = (low if there < low else SLOPE_MAX) - x
@@ -278,18 +281,18 @@ def search_slopes(work, P, tolerance, worth):
             largest = max(largest, abs(work[STEP, m]))
         length = min(1.0, width / largest)
         for m in range(size):
-            low = SLOPE_MIN if m < size - 1 else TAIL_MIN
             x = work[X, m]
-            there = min(max(x + length * work[STEP, m], low), SLOPE_MAX)
+            there = min(max(x + length * work[STEP, m], work[LOWEST, m]), SLOPE_MAX)
             work[TRIAL, m] = there
             slope += work[GRADIENT, m] * (there - x)
     return value, log_z
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def search_shape(work, fine, allow_fine, n, tolerance):
+def search_shape(work, fine, allow_fine, rising, n, tolerance):
     """Best slopes for the means in SAMPLE, from those in BEST, into BEST; coarse unless `fine` ones pay.
 
+    Fine ones of a score that is to be `rising` fall nowhere beyond the first knot.
     Returns their loss, their log normaliser and whether they are fine ones.
     """
     keep_short()
@@ -311,7 +314,7 @@ def search_shape(work, fine, allow_fine, n, tolerance):
     loss, log_z, is_fine, worth = np.inf, 0.0, fine, tolerance
     P = FREE if fine else TIED
     for stage in range(2):  # the coarse family, then the fine one
-        value, log_z_new = search_slopes(work, P, tolerance, worth)
+        value, log_z_new = search_slopes(work, P, rising, tolerance, worth)
         if stage == 0 or value < loss - gate:
             loss, log_z, is_fine = value, log_z_new, fine or stage == 1
             for m in range(5):
@@ -326,25 +329,28 @@ def fit_slopes(t: F64, P: F64, x: F64, tolerance: float, worth: float) -> tuple[
     """Slopes ``x @ P``, from `x` on, of least loss for the basis means `t`; their loss and log normaliser."""
     work = room()
     work[SAMPLE, :5], work[X, : len(x)] = t, x
-    value, log_z = search_slopes(work, P, tolerance, worth)
+    value, log_z = search_slopes(work, P, False, tolerance, worth)
     return work[SLOPES, :5].copy(), value, log_z
 
 
 def best_shape(
-    t: F64, slopes: F64, fine: bool, allow_fine: bool, n: float, tolerance: float
+    t: F64, slopes: F64, fine: bool, allow_fine: bool, n: float, tolerance: float, rising: bool = False
 ) -> tuple[F64, float, float, bool]:
     """Best slopes of one source with basis means `t`, from its present `slopes`; coarse unless `fine` pays.
 
+    Fine ones of a score that is to be `rising` fall nowhere beyond the first knot.
     Returns slopes, loss, log normaliser and whether they are fine ones.
     """
     work = room()
     work[SAMPLE, :5], work[BEST, :5] = t, slopes
-    loss, log_z, is_fine = search_shape(work, fine, allow_fine, n, tolerance)
+    loss, log_z, is_fine = search_shape(work, fine, allow_fine, rising, n, tolerance)
     return work[BEST, :5].copy(), loss, log_z, is_fine
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def refit_sums(n, power, ramps, reaches, slopes, log_normalisers, fine, allow_fine, least, loss, gradient, gains, work):
+def refit_sums(
+    n, power, ramps, reaches, slopes, log_normalisers, fine, rising, allow_fine, least, loss, gradient, gains, work
+):
     """Refit every source from a pass's sums, in place; each changes only if it gains more than `least`.
 
     Brings the sums `loss` and the diagonal of `gradient` to the new shapes.
@@ -363,7 +369,7 @@ def refit_sums(n, power, ramps, reaches, slopes, log_normalisers, fine, allow_fi
             work[BEST, m] = slopes[i, m]
             before += slopes[i, m] * work[SAMPLE, m]
             above = below
-        value, log_z, is_fine = search_shape(work, fine[i], allow_fine, n, FIT_TOLERANCE / n)
+        value, log_z, is_fine = search_shape(work, fine[i], allow_fine, rising[i], n, FIT_TOLERANCE / n)
         if before - value > least:
             gains[i] = before - value
             for m in range(5):

@@ -230,7 +230,8 @@ def _check_stream(session: Any, f: int) -> None:
                 "means of shapes": (state.means, (k if rows else 0, 5)),
             }
         )
-        if not isinstance(shapes.fine, np.ndarray) or shapes.fine.shape != (k,) or shapes.fine.dtype != np.bool_:
+        marks = (shapes.fine, shapes.rising)
+        if any(not isinstance(m, np.ndarray) or m.shape != (k,) or m.dtype != np.bool_ for m in marks):
             raise ContainerError("its shapes are not consistent")
     if session.order.shape != (k,) or sorted(session.order.tolist()) != list(range(k)):
         raise ContainerError("its components have no order")

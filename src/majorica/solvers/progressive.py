@@ -26,6 +26,7 @@ from majorica.solvers.gains import (
 from majorica.solvers.held import TRIES, Evaluation, evaluation, first_length, shortened
 from majorica.solvers.levels import FEW_PRODUCTS, SHORT_FROM, Levels
 from majorica.solvers.quasinewton import Memory
+from majorica.solvers.rest import at_rest
 from majorica.solvers.ridges import settle_scales
 from majorica.solvers.rotations import escape, flat_pairs
 from majorica.solvers.shapes import Shapes
@@ -181,9 +182,15 @@ class Progressive:
         """
         assert state.shapes is not None
         state.shapes.allow_fine = True
+        self._look_for_rest(problem, state)
         state.gains.clear()
         state.losses.clear()
         return self._refit(problem, state)
+
+    def _look_for_rest(self, problem: Problem, state: ProgressiveState) -> None:
+        """Let no fine score fall of sources that are at rest most of the time, as this level's samples say."""
+        assert state.shapes is not None
+        state.shapes.rising = at_rest(some_sources(problem, state))
 
     def _settled(self, state: ProgressiveState) -> bool:
         """Whether shapes stay put between finishes, so that a `tol` of any size can be reached."""
@@ -245,6 +252,8 @@ class Progressive:
         state.finishes = state.turns = state.look_again = 0
         state.rotated = False
         self._evaluate_here(problem, state)
+        if state.shapes is not None and state.shapes.allow_fine:
+            self._look_for_rest(problem, state)
         if state.shapes is not None:  # fitted to fewer samples: new ones come with the first step
             self._refit_in_passing(state, self._least(problem, state))
 

@@ -28,7 +28,8 @@ def settle_scales(source: Callable[[int], F64], W: F64, shapes: Shapes, statisti
         y = source(i)
         known = float(shapes.slopes[i] @ fits.sample_means(y) + shapes.log_normalisers[i])
         own = (shapes.slopes[i], bool(shapes.fine[i]), shapes.allow_fine)
-        scale, k, log_normaliser, fine, loss = kernels.settle_scale(y, *own, curvatures[i], 0.1 * enough)
+        ends = (curvatures[i], 0.1 * enough, bool(shapes.rising[i]))
+        scale, k, log_normaliser, fine, loss = kernels.settle_scale(y, *own, *ends)
         if loss < known - enough:
             W[i] *= scale
             shapes.slopes[i], shapes.log_normalisers[i], shapes.fine[i] = k, log_normaliser, fine

@@ -88,16 +88,18 @@ def rotate_pairs(sources: Array, W: F64, shapes: Shapes, flat: Sequence[tuple[in
         before = _loss(sources[i], shapes, i) + _loss(sources[j], shapes, j)
         best, found = before - nats / m, None
         pair = sources[[i, j]].astype(np.float64, copy=False)
-        deviation = np.sqrt(_powers(pair))
+        deviation, size = np.sqrt(_powers(pair)), float(np.abs(pair).mean())
+        rising = bool(shapes.rising[i] or shapes.rising[j])
         for angle in ANGLES:
             c, s = np.cos(angle), np.sin(angle)
             turn, fits = np.array([[c, s], [-s, c]]) / deviation, []
             for side in (0, 1):
                 turned = turn[side] @ pair
-                scale = math.sqrt(turned @ turned / m)
+                # variance one is far from the best scale of a source at rest; the size that the pair has is near it
+                scale = float(np.abs(turned).mean()) / size if rising else math.sqrt(turned @ turned / m)
                 turn[side] /= scale
                 turned /= scale
-                fits.append(_fit(turned, shapes.allow_fine))
+                fits.append(_fit(turned, shapes.allow_fine, rising))
             loss = fits[0][1] + fits[1][1] - np.log(abs(np.linalg.det(turn)))
             if loss < best:
                 best, found = loss, (turn, fits)
@@ -126,7 +128,7 @@ def reset_scales(sources: Array, W: F64, shapes: Shapes) -> int:
     changed = 0
     for i in np.flatnonzero(np.abs(np.log(deviation)) > 0.2).tolist():
         slopes, loss, log_normaliser, fine = _fit(
-            sources[i].astype(np.float64, copy=False) / deviation[i], shapes.allow_fine
+            sources[i].astype(np.float64, copy=False) / deviation[i], shapes.allow_fine, bool(shapes.rising[i])
         )
         if loss + np.log(deviation[i]) < _loss(sources[i], shapes, i) - 1.0 / m:
             W[i] /= deviation[i]
@@ -150,7 +152,7 @@ def _loss(y: Array, shapes: Shapes, i: int) -> float:
     return float(shapes.slopes[i] @ kernels.sample_means(y.astype(np.float64, copy=False)) + shapes.log_normalisers[i])
 
 
-def _fit(y: F64, allow_fine: bool) -> tuple[F64, float, float, bool]:
+def _fit(y: F64, allow_fine: bool, rising: bool) -> tuple[F64, float, float, bool]:
     """Best slopes of one source as it is, its loss, log normaliser and whether they are fine ones."""
-    _, slopes, log_normaliser, fine, loss = settle_scale(y, np.ones(5), False, allow_fine, 1.0, np.inf)
+    _, slopes, log_normaliser, fine, loss = settle_scale(y, np.ones(5), False, allow_fine, 1.0, np.inf, rising)
     return slopes, loss, log_normaliser, fine

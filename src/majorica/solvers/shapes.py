@@ -28,9 +28,14 @@ class Shapes:
     slopes: F64 = field(default_factory=lambda: np.empty((0, 5)))
     log_normalisers: F64 = field(default_factory=lambda: np.empty(0))
     fine: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+    rising: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))  #: whose score may not fall
     allow_fine: bool = False
     wait: int = 1  #: steps between two refits, doubling up to 16
     since: int = 0  #: steps since the last refit
+
+    def __post_init__(self) -> None:
+        if not len(self.rising):
+            self.rising = np.zeros(len(self.slopes), np.bool_)
 
     @classmethod
     def gaussian(cls, p: int) -> Shapes:
@@ -47,7 +52,7 @@ class Shapes:
 
     def copy(self) -> Shapes:
         """One that can be changed without changing this one."""
-        own = (self.slopes.copy(), self.log_normalisers.copy(), self.fine.copy())
+        own = (self.slopes.copy(), self.log_normalisers.copy(), self.fine.copy(), self.rising.copy())
         return Shapes(*own, self.allow_fine, self.wait, self.since)
 
     @property
@@ -69,7 +74,7 @@ class Shapes:
         """
         self.since = 0
         s = statistics
-        own = (self.slopes, self.log_normalisers, self.fine, self.allow_fine)
+        own = (self.slopes, self.log_normalisers, self.fine, self.rising, self.allow_fine)
         gains = np.empty(len(self.slopes))
         sums = (s.power, s.ramps, s.reaches)
         kernels.refit_sums(float(s.n), *sums, *own, least, s.loss, s.gradient, gains, kernels.room())
@@ -85,7 +90,7 @@ class Shapes:
         self.since = 0
         p, above = len(means), n * np.cumsum(means[:, ::-1], axis=1)[:, ::-1]
         sums = (2 * above[:, 0], np.ascontiguousarray(above[:, 1:]), np.zeros((p, 4)))
-        own = (self.slopes, self.log_normalisers, self.fine, self.allow_fine)
+        own = (self.slopes, self.log_normalisers, self.fine, self.rising, self.allow_fine)
         gains, loss, gradient = np.empty(p), np.empty(p), np.empty((p, p))
         kernels.refit_sums(float(n), *sums, *own, least, loss, gradient, gains, kernels.room())
         return gains
