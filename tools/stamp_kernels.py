@@ -81,8 +81,9 @@ INLINED = {
     ],
     "kernels/newton.py": ["kernels/elementwise.py", "kernels/machine.py"],
     "kernels/search.py": ["kernels/views.py", "kernels/scores.py", "kernels/newton.py", "kernels/products.py"],
-    "kernels/shapes.py": ["kernels/elementwise.py", "kernels/machine.py"],
-    "kernels/scales.py": ["kernels/elementwise.py", "kernels/shapes.py"],
+    "kernels/partition.py": ["kernels/elementwise.py", "kernels/views.py"],
+    "kernels/shapes.py": ["kernels/elementwise.py", "kernels/machine.py", "kernels/partition.py"],
+    "kernels/scales.py": ["kernels/elementwise.py", "kernels/partition.py", "kernels/shapes.py"],
 }
 PATTERN = re.compile(r'^INLINED_DIGEST = "(\w*)"$', re.MULTILINE)
 

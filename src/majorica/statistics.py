@@ -117,3 +117,10 @@ def pack_symmetric(matrices: F64) -> F64:
     """Packed upper triangles of symmetric matrices; the inverse of :func:`unpack_symmetric`."""
     rows, columns = np.triu_indices(matrices.shape[-1])
     return np.ascontiguousarray(matrices[..., rows, columns])
+
+
+def with_diagonal(matrix: F64, diagonal: F64) -> F64:
+    """A copy of a square `matrix` with another `diagonal`."""
+    out = matrix.copy()
+    out.ravel()[:: len(out) + 1] = diagonal
+    return out

@@ -9,7 +9,7 @@ from progressive_data import make_data
 from majorica import ICA
 from majorica.densities import Huber, LogCosh, Piecewise, Student
 from majorica.densities.table import Densities
-from majorica.kernels import elementwise, reference, scales
+from majorica.kernels import elementwise, partition, reference, scales
 from majorica.kernels import shapes as fits
 from majorica.solvers import Progressive
 from majorica.solvers.held import Evaluation, Held, evaluation, shortened
@@ -140,7 +140,7 @@ def test_the_slope_of_a_profile_is_its_derivative(kind: str) -> None:
         _, slope = profile(y, scale, slopes, fine=True, allow_fine=True)
         assert slope == pytest.approx((up - down) / (2 * step), abs=0.02)  # fits end at their tolerance
         scales.scaled_means(y, scale, t, c)
-        np.testing.assert_allclose(t, fits.basis(np.abs(scale * y)).mean(axis=1), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(t, partition.basis(np.abs(scale * y)).mean(axis=1), rtol=1e-10, atol=1e-12)
         k = fits.best_shape(t, slopes, True, True, 5000.0, fits.FIT_TOLERANCE / 5000)[0]
         assert k @ c - 1 == pytest.approx(slope, abs=1e-9)
 
@@ -192,9 +192,9 @@ def test_exponentials() -> None:
 
 def test_exponentials_are_the_same_inside_reassociating_callers() -> None:
     """A compiled function without flags of its own takes those of whoever calls it first."""
-    work = fits.room()
+    work = partition.room()
     for slopes in ((1.0, 1.0, 1.0, 1.0, 1.0), (-5.0, 2.0, 9.0, 4.0, 0.01), (8.0, -3.4, -1.2, 60.0, 60.0)):
-        work[fits.TRIED, :5] = slopes
-        log_z, covariance = fits.log_partition(work), work[fits.COVARIANCE :, :5][:5]
+        work[partition.TRIED, :5] = slopes
+        log_z, covariance = partition.log_partition(work), work[partition.COVARIANCE :, :5][:5]
         assert log_z == pytest.approx(Piecewise(slopes).log_normaliser, abs=1e-10)
         np.testing.assert_allclose(covariance, covariance.T, rtol=1e-12, atol=1e-300)

@@ -16,7 +16,7 @@ from majorica import check_density
 from majorica.densities import Piecewise
 from majorica.densities.piecewise import KNOTS
 from majorica.densities.table import Densities
-from majorica.kernels import compiled, reference, shapes
+from majorica.kernels import compiled, partition, reference, shapes
 from majorica.solvers.rotations import rotate_pairs, square_correlations, suspicious_pairs
 from majorica.solvers.shapes import Shapes, basis_means, diagonal_sums
 
@@ -43,14 +43,14 @@ def draw(source: str, n: int = 4000, seed: int = 0) -> np.ndarray:
 
 
 def means_of(y: np.ndarray) -> np.ndarray:
-    return shapes.basis(np.abs(y)).mean(axis=1)
+    return partition.basis(np.abs(y)).mean(axis=1)
 
 
 def log_partition(slopes) -> tuple[float, np.ndarray, np.ndarray]:
-    work = shapes.room()
-    work[shapes.TRIED, :5] = slopes
-    log_z = shapes.log_partition(work)
-    return log_z, work[shapes.MEAN, :5].copy(), work[shapes.COVARIANCE :, :5][:5].copy()
+    work = partition.room()
+    work[partition.TRIED, :5] = slopes
+    log_z = partition.log_partition(work)
+    return log_z, work[partition.MEAN, :5].copy(), work[partition.COVARIANCE :, :5][:5].copy()
 
 
 # ------------------------------------------------------------------- log Z
@@ -113,7 +113,7 @@ def test_basis_times_slopes_is_the_loss(slopes: tuple[float, ...], y: float) -> 
     at = np.array([y])
     wanted = Piecewise(slopes).loss(at)
     size = np.abs(slopes).max() * max(1.0, y * y)
-    np.testing.assert_allclose(np.array(slopes) @ shapes.basis(np.abs(at)), wanted, atol=1e-13 * size)
+    np.testing.assert_allclose(np.array(slopes) @ partition.basis(np.abs(at)), wanted, atol=1e-13 * size)
 
 
 @given(mild_slopes)
@@ -150,7 +150,7 @@ def minimise_with_scipy(t: np.ndarray, P: np.ndarray, bounds) -> float:
 def test_the_fit_is_the_minimum(source: str, family: str) -> None:
     """From any start: the problem is convex."""
     t = means_of(draw(source))
-    P = shapes.TIED if family == "coarse" else shapes.FREE
+    P = partition.TIED if family == "coarse" else partition.FREE
     bounds = BOX if family == "fine" else [BOX[0], BOX[-1]]
     wanted = minimise_with_scipy(t, P, bounds)
     rng = np.random.default_rng(0)
@@ -168,7 +168,7 @@ def test_the_fit_is_the_minimum(source: str, family: str) -> None:
 def test_no_shape_beats_the_fit(source: str) -> None:
     """The loss from its definition, against shapes all over the box and near the fit."""
     y = draw(source)
-    k, value, _ = shapes.fit_slopes(means_of(y), shapes.FREE, np.ones(5), 1e-12, 1e-12)
+    k, value, _ = shapes.fit_slopes(means_of(y), partition.FREE, np.ones(5), 1e-12, 1e-12)
     rng = np.random.default_rng(1)
     low, high = np.array(BOX).T
     others = np.vstack([rng.uniform(low, high, (50, 5)), np.clip(k + rng.normal(size=(50, 5)) * 0.1, low, high)])
@@ -178,8 +178,8 @@ def test_no_shape_beats_the_fit(source: str) -> None:
 
 
 def test_families_are_nested_and_contain_the_gaussian() -> None:
-    np.testing.assert_allclose(np.ones(2) @ shapes.TIED, np.ones(5), rtol=1e-15)
-    np.testing.assert_allclose(shapes.TIED[:, [0, -1]], np.eye(2), atol=1e-15)  # centre and tail are free
+    np.testing.assert_allclose(np.ones(2) @ partition.TIED, np.ones(5), rtol=1e-15)
+    np.testing.assert_allclose(partition.TIED[:, [0, -1]], np.eye(2), atol=1e-15)  # centre and tail are free
     y = np.linspace(-6, 6, 101)
     gaussian = Piecewise()
     np.testing.assert_allclose(gaussian.loss(y), 0.5 * y * y, rtol=1e-15)
@@ -190,8 +190,8 @@ def test_families_are_nested_and_contain_the_gaussian() -> None:
 @over_sources
 def test_fine_is_at_least_as_good_as_coarse_and_both_as_the_gaussian(source: str) -> None:
     t = means_of(draw(source))
-    _, coarse, _ = shapes.fit_slopes(t, shapes.TIED, np.ones(2), 1e-12, 1e-12)
-    _, fine, _ = shapes.fit_slopes(t, shapes.FREE, np.ones(5), 1e-12, 1e-12)
+    _, coarse, _ = shapes.fit_slopes(t, partition.TIED, np.ones(2), 1e-12, 1e-12)
+    _, fine, _ = shapes.fit_slopes(t, partition.FREE, np.ones(5), 1e-12, 1e-12)
     gaussian = t.sum() + 0.5 * np.log(2 * np.pi)
     assert fine <= coarse + 1e-10
     assert coarse <= gaussian + 1e-12
@@ -203,7 +203,7 @@ def test_the_gate() -> None:
         t = means_of(draw(source, 20_000))
         _, value, _, fine = shapes.best_shape(t, np.ones(5), False, True, 20_000.0, 1e-9)
         assert fine is wanted
-        _, coarse, _ = shapes.fit_slopes(t, shapes.TIED, np.ones(2), 1e-12, 1e-12)
+        _, coarse, _ = shapes.fit_slopes(t, partition.TIED, np.ones(2), 1e-12, 1e-12)
         assert value <= coarse + 1e-9
         assert shapes.best_shape(t, np.ones(5), False, False, 20_000.0, 1e-9)[3] is False
 
@@ -339,7 +339,7 @@ def test_small_kernels_equal_their_twins() -> None:
     assert 10 <= heavy.sum() < 40
     for p, m in ((1, 2), (3, 1000)):
         Y = rng.laplace(size=(p, m))
-        np.testing.assert_allclose(shapes.sample_means(Y[0]), shapes.basis(np.abs(Y[0])).mean(axis=1), rtol=1e-12)
+        np.testing.assert_allclose(shapes.sample_means(Y[0]), partition.basis(np.abs(Y[0])).mean(axis=1), rtol=1e-12)
 
 
 @settings(max_examples=30)

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from majorica.solvers import Progressive, progressive
+from majorica.solvers import Progressive, gains
+from majorica.solvers.gains import CHEAP_PRODUCTS, is_small
 from majorica.solvers.levels import SHORT_FROM
-from majorica.solvers.progressive import CHEAP_PRODUCTS
 
 
 @pytest.mark.parametrize(
@@ -23,10 +23,10 @@ from majorica.solvers.progressive import CHEAP_PRODUCTS
 )
 def test_share_of_the_floor_where_convergence_is_fast(monkeypatch, n: int, p: int, skipped: bool, share: str) -> None:
     solver = Progressive(adaptive=True)
-    monkeypatch.setattr(progressive, "floor_of", lambda *_: 1.0)
+    monkeypatch.setattr(gains, "floor_of", lambda *_: 1.0)
     problem = SimpleNamespace(n=n, p=p)
     state = SimpleNamespace(floored=False, gains=[], levels=SimpleNamespace(last=True, skipped=skipped), steps_here=1)
     limit = getattr(solver, share)
     assert solver.cheapest < solver.cheap < solver.fast
-    assert solver._small(problem, state, 0.99 * limit)
-    assert not solver._small(problem, state, 1.01 * limit)
+    assert is_small(solver, problem, state, 0.99 * limit)
+    assert not is_small(solver, problem, state, 1.01 * limit)

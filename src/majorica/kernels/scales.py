@@ -12,11 +12,12 @@ import math
 import numba as nb
 import numpy as np
 
-from majorica.kernels.shapes import BEST, FIT_TOLERANCE, SAMPLE, room, scaled_means, search_shape
+from majorica.kernels.partition import BEST, SAMPLE, room
+from majorica.kernels.shapes import FIT_TOLERANCE, scaled_means, search_shape
 from majorica.statistics import F64
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "7bb05ad2ca8250fd"
+INLINED_DIGEST = "584c550b1b8f3d17"
 #: Longest step, and longest way, of the logarithm of a scale.
 LONGEST_STEP, LONGEST_WAY = 0.1, 0.75
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from majorica.densities.piecewise import Piecewise
-from majorica.kernels.shapes import TIED, basis
+from majorica.kernels.partition import TIED, basis
 from majorica.solvers.shapes import Shapes, basis_means
 from majorica.statistics import Glance
 from majorica.surrogate import stationary_surrogate

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,11 +13,14 @@ from majorica.densities.table import Densities
 from majorica.problem import Problem
 from majorica.solvers.base import State
 from majorica.solvers.curvatures import pair_curvatures, possible_gain
-from majorica.solvers.levels import Levels
+from majorica.solvers.levels import SHORT_FROM, Levels
 from majorica.solvers.quasinewton import Memory
 from majorica.solvers.shapes import Shapes
 from majorica.sources.base import Array
 from majorica.statistics import F64, Statistics
+
+if TYPE_CHECKING:
+    from majorica.solvers.progressive import Progressive
 
 #: Standard errors that the gradient may be off zero where little seems left to gain.
 MOST_ERRORS = 4.0
@@ -26,6 +30,15 @@ LOOK_NUMBERS, LOOK_SAMPLES, LOOK_EVERY = 100_000, 1000, 4
 #: Where convergence is slow, steps must also have gained little: this share of what may be left, or so many nats a
 #: component. Where the model is wrong they gain several times what the block Hessian promises.
 GAINED, WORTH_GAINED = 0.3, 2e-5
+#: Nats a component below which a step on a level is not worth its time; where convergence is slow, on the last level
+#: too, as of very long data the statistical floor is far smaller.
+WORTH, WORTH_IF_SLOW = 1e-6, 1e-5
+#: Data of at most this many numbers are solved patiently where adaptive densities converge slowly, for so many steps:
+#: between nearly Gaussian sources the loss is so flat that a third of the floor is most of the angle.
+PATIENT_NUMBERS, PATIENT_STEPS = 100_000, 40
+#: Products of a pass up to which one pass more is worth it however many the samples: of two nearly Gaussian sources
+#: the predicted gain says too little of the angle.
+CHEAP_PRODUCTS = 10_000_000
 #: Rotations of pairs are tried on levels of at most this many samples, and on at most this many numbers of them.
 ROTATION_SAMPLES, ROTATION_NUMBERS = 50_000, 500_000
 
@@ -70,6 +83,27 @@ def sizes_of_terms(statistics: Statistics, densities: Densities) -> F64:
     """The largest of the sums that make up each component's loss; the parabolas of a piecewise one may cancel."""
     steepest = np.where(densities.codes == PIECEWISE, np.abs(densities.shapes[:, :5]).max(axis=1), 0.0)
     return np.maximum(np.abs(statistics.loss), 0.5 * steepest * statistics.power)
+
+
+def is_small(solver: Progressive, problem: Problem, state: ProgressiveState, gain: float) -> bool:
+    """Whether little is left to gain, by the block Hessian and, where convergence is slow, by the last steps."""
+    floor = floor_of(problem, state)
+    recent = state.gains[-4:]
+    slow = len(recent) == 4 and gain > 0.3 * recent[0]
+    if not state.levels.last:
+        worth = (WORTH_IF_SLOW if slow else WORTH) * problem.p
+        enough = max(solver.accuracy * floor, 2 * rounding_of(problem, state), worth)
+        return gain < enough and not (slow and is_gaining(problem, state, solver.accuracy))
+    if slow:
+        if solver.adaptive and problem.n * problem.p <= PATIENT_NUMBERS and state.steps_here < PATIENT_STEPS:
+            return gain < solver.patient * floor
+        share = solver.skipping if state.levels.skipped else solver.accuracy
+        small = gain < max(share * floor, WORTH_IF_SLOW * problem.p)
+        return small and not is_gaining(problem, state, solver.accuracy)
+    if state.levels.skipped:
+        return gain < solver.cheapest * floor
+    cheap = problem.n < SHORT_FROM or problem.n * problem.p**2 <= CHEAP_PRODUCTS
+    return gain < (solver.cheap if cheap else solver.fast) * floor
 
 
 def is_gaining(problem: Problem, state: ProgressiveState, share: float) -> bool:

@@ -19,35 +19,25 @@ from majorica.solvers.gains import (
     ProgressiveState,
     floor_of,
     is_deceived,
-    is_gaining,
+    is_small,
     rounding_of,
     some_sources,
 )
 from majorica.solvers.held import TRIES, Evaluation, evaluation, first_length, shortened
-from majorica.solvers.levels import FEW_PRODUCTS, SHORT_FROM, Levels
-from majorica.solvers.quasinewton import Memory
+from majorica.solvers.levels import FEW_PRODUCTS, Levels
+from majorica.solvers.quasinewton import Memory, is_crooked
 from majorica.solvers.rest import at_rest
 from majorica.solvers.ridges import settle_scales
 from majorica.solvers.rotations import escape, flat_pairs
 from majorica.solvers.shapes import Shapes
-from majorica.statistics import F64, invert, unpack_symmetric
+from majorica.statistics import F64, invert, unpack_symmetric, with_diagonal
 
-#: Condition of a start from which on its rows count as nearly dependent, and MM sweeps from there at most: along a
-#: quasi-Newton step, whose model of the loss is that of independent sources, W would become singular first.
-CROOKED, MOST_SWEEPS = 100.0, 10
+#: MM sweeps at most from a start of nearly dependent rows.
+MOST_SWEEPS = 10
 #: Steps after which a level hands over to the next, where a step does four times as much.
 LONGEST_LEVEL = 80
 #: Times new shapes may keep a level from ending: scale and shape creep along a ridge when optimised in turn.
 MOST_FINISHES = 3
-#: Nats a component below which a step on a level is not worth its time; where convergence is slow, on the last level
-#: too, as of very long data the statistical floor is far smaller.
-WORTH, WORTH_IF_SLOW = 1e-6, 1e-5
-#: Data of at most this many numbers are solved patiently where adaptive densities converge slowly, for so many steps:
-#: between nearly Gaussian sources the loss is so flat that a third of the floor is most of the angle.
-PATIENT_NUMBERS, PATIENT_STEPS = 100_000, 40
-#: Products of a pass up to which one pass more is worth it however many the samples: of two nearly Gaussian sources
-#: the predicted gain says too little of the angle.
-CHEAP_PRODUCTS = 10_000_000
 #: Samples of a level before the last from which on scales and shapes are settled together: fewer are fitted as such.
 SETTLED_SAMPLES = 10_000
 #: Nats over some of the samples that a new scale and shape must gain, as they would where there is nothing to gain.
@@ -147,27 +137,7 @@ class Progressive:
             return False
         if not state.levels.last and state.steps_here >= LONGEST_LEVEL:
             return True
-        return self._small(problem, state, gain) and not is_deceived(problem, state, self.accuracy)
-
-    def _small(self, problem: Problem, state: ProgressiveState, gain: float) -> bool:
-        """Whether little is left to gain, by the block Hessian and, where convergence is slow, by the last steps."""
-        floor = floor_of(problem, state)
-        recent = state.gains[-4:]
-        slow = len(recent) == 4 and gain > 0.3 * recent[0]
-        if not state.levels.last:
-            worth = (WORTH_IF_SLOW if slow else WORTH) * problem.p
-            enough = max(self.accuracy * floor, 2 * rounding_of(problem, state), worth)
-            return gain < enough and not (slow and is_gaining(problem, state, self.accuracy))
-        if slow:
-            if self.adaptive and problem.n * problem.p <= PATIENT_NUMBERS and state.steps_here < PATIENT_STEPS:
-                return gain < self.patient * floor
-            share = self.skipping if state.levels.skipped else self.accuracy
-            small = gain < max(share * floor, WORTH_IF_SLOW * problem.p)
-            return small and not is_gaining(problem, state, self.accuracy)
-        if state.levels.skipped:
-            return gain < self.cheapest * floor
-        cheap = problem.n < SHORT_FROM or problem.n * problem.p**2 <= CHEAP_PRODUCTS
-        return gain < (self.cheap if cheap else self.fast) * floor
+        return is_small(self, problem, state, gain) and not is_deceived(problem, state, self.accuracy)
 
     def _coarse_done(self, state: ProgressiveState, gain: float) -> bool:
         """Whether coarse shapes have little left to do where there is one level only: one nat for all samples."""
@@ -436,17 +406,3 @@ class Progressive:
             return False
         self._accept(state, new)
         return True
-
-
-def is_crooked(W: F64) -> bool:
-    """Whether rows are nearly dependent; of rotations, the usual starts, that is seen without their singular values."""
-    products = W @ W.T
-    products.ravel()[:: len(W) + 1] -= 1.0
-    return bool(np.vdot(products, products) > 0.25 and np.linalg.cond(W) > CROOKED)
-
-
-def with_diagonal(matrix: F64, diagonal: F64) -> F64:
-    """A copy of a square `matrix` with another `diagonal`."""
-    out = matrix.copy()
-    out.ravel()[:: len(out) + 1] = diagonal
-    return out

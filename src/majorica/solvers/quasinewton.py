@@ -16,6 +16,16 @@ from majorica.statistics import F64, Statistics
 
 #: Smallest eigenvalue allowed in a 2 x 2 block of the Hessian.
 FLOOR = 1e-2
+#: Condition from which on rows count as nearly dependent: along a step, whose model of the loss is that of
+#: independent sources, W would become singular first.
+CROOKED = 100.0
+
+
+def is_crooked(W: F64) -> bool:
+    """Whether rows are nearly dependent; of rotations, the usual starts, that is seen without their singular values."""
+    products = W @ W.T
+    products.ravel()[:: len(W) + 1] -= 1.0
+    return bool(np.vdot(products, products) > 0.25 and np.linalg.cond(W) > CROOKED)
 
 
 def relative_gradient_of(statistics: Statistics) -> F64:

@@ -10,6 +10,7 @@ import numpy as np
 from majorica.densities.piecewise import KNOTS
 from majorica.kernels import scales as kernels
 from majorica.kernels import shapes as fits
+from majorica.kernels.partition import basis
 from majorica.solvers.shapes import Shapes
 from majorica.statistics import F64, Statistics
 
@@ -45,7 +46,7 @@ def profile(y: F64, scale: float, slopes: F64, *, fine: bool, allow_fine: bool) 
     """
     size, n = np.abs(scale * y), float(len(y))
     tolerance = fits.FIT_TOLERANCE / n
-    k, loss, _, _ = fits.best_shape(fits.basis(size).mean(axis=1), slopes, fine, allow_fine, n, tolerance)
+    k, loss, _, _ = fits.best_shape(basis(size).mean(axis=1), slopes, fine, allow_fine, n, tolerance)
     edges = np.array([0.0, *KNOTS, np.inf])
     scores = [np.clip(size - low, 0.0, high - low) for low, high in pairwise(edges)]
     return float(loss - np.log(scale)), float(k @ [np.mean(score * size) for score in scores] - 1.0)

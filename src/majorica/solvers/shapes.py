@@ -11,6 +11,7 @@ from majorica.densities.base import PIECEWISE
 from majorica.densities.piecewise import KNOTS
 from majorica.densities.table import Densities
 from majorica.kernels import shapes as kernels
+from majorica.kernels.partition import TIED, room
 from majorica.statistics import F64, Glance, Statistics
 
 GAUSSIAN_LOG_NORMALISER = 0.5 * float(np.log(2 * np.pi))
@@ -77,7 +78,7 @@ class Shapes:
         own = (self.slopes, self.log_normalisers, self.fine, self.rising, self.allow_fine)
         gains = np.empty(len(self.slopes))
         sums = (s.power, s.ramps, s.reaches)
-        kernels.refit_sums(float(s.n), *sums, *own, least, s.loss, s.gradient, gains, kernels.room())
+        kernels.refit_sums(float(s.n), *sums, *own, least, s.loss, s.gradient, gains, room())
         return gains
 
     def restore(self, i: int, before: Shapes) -> None:
@@ -92,7 +93,7 @@ class Shapes:
         sums = (2 * above[:, 0], np.ascontiguousarray(above[:, 1:]), np.zeros((p, 4)))
         own = (self.slopes, self.log_normalisers, self.fine, self.rising, self.allow_fine)
         gains, loss, gradient = np.empty(p), np.empty(p), np.empty((p, p))
-        kernels.refit_sums(float(n), *sums, *own, least, loss, gradient, gains, kernels.room())
+        kernels.refit_sums(float(n), *sums, *own, least, loss, gradient, gains, room())
         return gains
 
     def back_off(self) -> None:
@@ -102,7 +103,7 @@ class Shapes:
 
 def _is_fine(slopes: F64) -> npt.NDArray[np.bool_]:
     """Which slopes are outside the coarse family."""
-    tied = slopes[:, [0, 4]] @ kernels.TIED
+    tied = slopes[:, [0, 4]] @ TIED
     return np.abs(slopes - tied).max(axis=1) > 1e-9 * np.abs(slopes).max(axis=1)
 
 
