@@ -48,7 +48,8 @@ def fit_stream(
         data = "" if checkpoint is None else fingerprint(source)
     if checkpoint is not None:
         density = options.density if isinstance(options.density, Density) else None
-        resumed = checkpoint.resume({**identify(options), "data": data}, density=density)
+        identity, lengths = {**identify(options), "data": data}, {"f": source.n_features}
+        resumed = checkpoint.resume(identity, {"session": StreamFit}, lengths, density=density)
         if resumed is not None:
             session = resumed["session"]
             session.options = replace(options, rng=session.rng)
