@@ -224,15 +224,17 @@ class StreamFit:
         fitted = fit_source(source, self._start_options(self.rng), engine)
         problem = Problem(source, fitted.whitening, engine)
         surrogate = Surrogate.from_moments(problem.moments(fitted.W, fitted.densities), problem.covariance)
-        self.state = make_online(self.options).init(fitted.W, fitted.densities, surrogate, source.n_samples, self.rng)
+        state = make_online(self.options).init(fitted.W, fitted.densities, surrogate, source.n_samples, self.rng)
         far = distances(problem.read(((0, problem.n),)), fitted.W, problem.covariance)
-        self.state.reach = min(self.state.reach, float(far.max()))
-        self.state.excess = excess
+        state.reach = min(state.reach, float(far.max()))
+        state.excess, state.loss = excess, fitted.loss
         self.order, self.signs = self._alignment(fitted)
         self.whitening, self.provisional = fitted.whitening, _shown(fitted, self.order, self.signs)
-        self.state.loss = fitted.loss
+        self.state = state  # when all else is there: whatever interrupts this leaves a stream before or after its start
         self.buffer.clear()
         self._record(source.n_samples)
+        if fitted.stop is StopReason.INTERRUPTED:
+            raise KeyboardInterrupt
 
     def _kept(self) -> tuple[ArraySource, float]:
         """The samples so far, none of them far out, and the most that one's distance was divided by."""

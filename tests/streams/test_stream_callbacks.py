@@ -157,3 +157,63 @@ def test_a_fit_of_few_samples_shows_progress(capfd: pytest.CaptureFixture[str]) 
     said = capfd.readouterr().err
     assert said.startswith("fitting: ")
     assert said.endswith("done\n")
+
+
+# ---------------------------------------------------------- partial_fit that ends midway
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize("first", [0, 12_000])
+def test_a_block_that_ends_midway_is_learnt_as_far_as_the_model_says(error: type[BaseException], first: int) -> None:
+    X, left = mixture(20_000), [3]
+
+    def fail(step: Any) -> None:
+        left[0] -= 1
+        if not left[0]:
+            raise error
+
+    ica, whole = ICA(random_state=0, callbacks=fail), ICA(random_state=0)
+    if first:
+        ica.set_params(callbacks=None).partial_fit(X[:first]).set_params(callbacks=fail)
+    with pytest.raises(error):
+        ica.partial_fit(X[first:])
+    learnt = ica.n_samples_seen_
+    assert learnt == (first + 3_000 if first else START_SAMPLES + 2_000)
+    if first:
+        whole.partial_fit(X[:first])
+    whole.partial_fit(X[first:learnt])
+    assert_same_bits(whole, ica)
+    whole.partial_fit(X[learnt:])
+    ica.set_params(callbacks=None).partial_fit(X[learnt:])
+    assert_same_bits(whole, ica)
+    assert ica.n_samples_seen_ == len(X)
+
+
+def test_ctrl_c_while_a_stream_starts_leaves_the_start_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    from majorica.solvers import Progressive
+
+    step, left = Progressive.step, [3]
+
+    def interrupted(self: Progressive, *given: Any) -> None:
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+        step(self, *given)
+
+    monkeypatch.setattr(Progressive, "step", interrupted)
+    ica = ICA(random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        ica.partial_fit(mixture(12_000))
+    assert ica.n_samples_seen_ == START_SAMPLES
+    assert ica.partial_fit(mixture(1_000)).n_samples_seen_ == START_SAMPLES + 1_000
+
+
+@pytest.mark.parametrize("first", [0, 12_000])
+def test_a_block_of_which_nothing_was_learnt_changes_nothing(first: int) -> None:
+    ica = ICA(random_state=0)
+    if first:
+        ica.partial_fit(mixture(first))
+    before = dict(vars(ica))
+    with pytest.raises(ValueError, match="NaN"):
+        ica.partial_fit(np.full((20_000, 3), np.nan))
+    assert vars(ica) == before
