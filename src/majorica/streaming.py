@@ -289,13 +289,17 @@ class StreamFit:
     def result(self, callbacks: tuple[Callback, ...] = ()) -> Fitted:
         """The model of all samples so far; raises DataError if they allow none.
 
-        Where they are too few for a start, their own fit is the model, and `callbacks` see its steps.
+        Where they are too few for a start, their own fit is the model, and `callbacks` see its steps. A fit that is
+        the model says itself whether it converged.
         """
         if self.state is None:
             return self._provisional_result(callbacks)
         whitening, state = self.whitening, self.state
         assert whitening is not None
         centred = replace(whitening, mean=whitening.mean + whitening.inverse @ state.shift)
+        start, verdict, gradient = self.provisional, StopReason.STREAM_END, np.nan
+        if start is not None and start.n_samples == state.seen and not start.stop.converged:
+            verdict, gradient = start.stop, start.gradient  # nothing came after it: its fit is the model
         fitted = Fitted(
             whitening=centred,
             W=state.answer.copy(),
@@ -304,26 +308,24 @@ class StreamFit:
             loss=state.loss,
             passes=1.0 if self.total is None else state.seen / self.total,
             n_samples=state.seen,
-            stop=StopReason.CALLBACK if self.stopped else StopReason.STREAM_END,
-            gradient=np.nan,
+            stop=StopReason.CALLBACK if self.stopped else verdict,
+            gradient=gradient,
             trace=self.trace.array(),
         )
         return _shown(fitted, self.order, self.signs)
 
     def _provisional_result(self, callbacks: tuple[Callback, ...]) -> Fitted:
-        stop = StopReason.STREAM_END
         if self.buffered < 2:
             raise DataError(f"the stream gave n_samples={self.buffered} so far; at least 2 samples are needed")
         if self.provisional is None or self.buffered >= 2 * self.fitted_at:
             source, excess = self._kept()
             options = self._start_options(np.random.default_rng(self.buffered))
             fitted = fit_source(source, replace(options, callbacks=callbacks), ThreadEngine(1))
-            if fitted.stop in (StopReason.CALLBACK, StopReason.INTERRUPTED):
-                stop = fitted.stop
             self.provisional = _shown(fitted, *self._alignment(fitted))
             self.excess = excess
             self.fitted_at = self.buffered
-        return replace(self.provisional, n_samples=self.buffered, stop=stop)
+        own = self.provisional.stop  # the stream's end is no verdict on a fit that did not converge
+        return replace(self.provisional, n_samples=self.buffered, stop=StopReason.STREAM_END if own.converged else own)
 
 
 def _squares_are_finite(X: Array, whitening: Whitening | None) -> bool:
