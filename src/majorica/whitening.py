@@ -24,6 +24,8 @@ Array = npt.NDArray[np.floating]
 #: condition 1e6 reach 1e-12; an average reference taken in float32 leaves 1e-14, in float64 nothing.
 RANK_TOLERANCE = {np.dtype(np.float64): 1e-15, np.dtype(np.float32): 1e-14}
 _TINY = float(np.finfo(np.float64).tiny)
+#: Part of a feature in all components below which it has none; rounding leaves 1e-30.
+DUST = 1e-20
 #: Share of a feature's scatter from which one sample is an outlier (heavy tails come to half of it now and then),
 #: where there are enough samples to tell.
 MOST, ENOUGH = 0.9, 100
@@ -90,6 +92,12 @@ class Whitening:
     def k(self) -> int:
         """Number of white dimensions."""
         return len(self.matrix)
+
+    @property
+    def left_out(self) -> npt.NDArray[np.intp]:
+        """Features that no component has a part of, as they were constant; in whatever unit others are."""
+        parts = np.abs(self.matrix).max(axis=0) * np.abs(self.inverse).max(axis=1)  # without squares, which overflow
+        return np.flatnonzero(parts < DUST)
 
     @property
     def log_volume(self) -> float:

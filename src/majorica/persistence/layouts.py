@@ -139,7 +139,7 @@ def _started(session: Any, f: int) -> bool:
 
 
 def _features(session: Any, f: int) -> bool:
-    named = [*(session.flat or []), *([] if session.far is None else [session.far])]
+    named = [*(session.flat or []), *(session.awake or []), *([] if session.far is None else [session.far])]
     return all(0 <= i < f for i in named)
 
 
