@@ -432,3 +432,42 @@ def test_a_bad_block_of_a_stream_says_what_fit_and_partial_fit_can_do() -> None:
     blocks[1][7, 2] = np.nan
     with pytest.raises(DataError, match="drop such samples before fit, or go on with the next block by partial_fit"):
         ICA(random_state=0).fit(iter(blocks))
+
+
+# ------------------------------------------------------------------ what messages name
+
+
+def _laplace(n: int = 3000) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return rng.laplace(size=(n, 4)) @ rng.normal(size=(4, 4))
+
+
+def test_empty_blocks_of_a_list_are_harmless() -> None:
+    X = _laplace()
+    whole = ICA(random_state=0).fit(X)
+    for parts in ([X[:1000], X[:0], X[1000:]], [X[:0], X], [X, X[:0]]):
+        np.testing.assert_array_equal(ICA(random_state=0).fit(parts).components_, whole.components_)
+    with pytest.raises(DataError, match="0 sample"):
+        ICA().fit([X[:0], X[:0]])
+
+
+@pytest.mark.parametrize("n", [3000, 4])
+def test_too_many_components_of_constant_features_are_refused_by_name(n: int) -> None:
+    X = np.hstack([_laplace(n), np.ones((n, 1))])
+    with pytest.raises(ValueError, match=r"exceeds the data's rank \d \(constant feature\(s\) 4\)"):
+        ICA(n_components=5).fit(X)
+
+
+@pytest.mark.parametrize("n", [3000, 3])
+@pytest.mark.parametrize("scale", [1e-170, 1e-300])
+def test_numbers_too_small_to_be_squared_are_no_constants(n: int, scale: float) -> None:
+    with pytest.raises(DataError, match="rescale the input"):
+        ICA().fit(_laplace(n) * scale)
+    with pytest.raises(DataError, match="every feature is constant"):
+        ICA().fit(np.full((n, 4), scale))
+
+
+def test_a_lazy_frame_is_told_to_be_collected() -> None:
+    polars = pytest.importorskip("polars")
+    with pytest.raises(TypeError, match=r"call \.collect\(\)"):
+        ICA().fit(polars.LazyFrame({"a": [1.0, 2.0]}))

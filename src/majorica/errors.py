@@ -80,7 +80,7 @@ class RepeatWarning(MajoricaWarning):
 
 
 class FlatWarning(MajoricaWarning):
-    """A stream has no variance along some direction any more, and is not learnt from until it has."""
+    """A stream has no variance along some direction, and is not learnt from until it has; or had none when it began."""
 
 
 class UnitWarning(MajoricaWarning):

@@ -261,7 +261,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
 
         The first 10,000 samples are kept for the start (more for over 100
         components); a provisional model serves ``transform`` until they have come. After ``fit`` this goes on
-        from the fitted model. With many components `n_jobs` threads share the work.
+        from the fitted model. With many components `n_jobs` threads share the work. If a callback or Ctrl-C
+        ends it midway, the model is that of the samples learnt so far, as ``n_samples_seen_`` says.
         """
         shape = tuple(getattr(X, "shape", ()))
         empty = len(shape) == 2 and isinstance(shape[0], int) and shape[0] == 0  # Dask frames do not know their length
@@ -274,10 +275,13 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
             if session is None:
                 session = self._new_session()
             session.names = getattr(self, "feature_names_in_", None)
-            result = learn_block(session, block, callbacks=callback_tuple(self.callbacks), n_jobs=self.n_jobs)
+            callbacks = callback_tuple(self.callbacks)
+            result, failure = learn_block(session, block, callbacks=callbacks, n_jobs=self.n_jobs)
         self._stream = session
         if result is not None:
             self._publish(result, session=session)
+        if failure is not None:
+            raise failure
         session.warn_far()
         return self
 

@@ -18,7 +18,9 @@ from majorica.persistence.checkpoints import Checkpoint, identify
 from majorica.persistence.touch import TouchFile
 from majorica.problem import Problem, pass_block_length
 from majorica.solvers import Batch, Callback, Incremental, Online, Progressive, State, StopReason, Trace, drive
-from majorica.solvers.incremental import MOST_WHITE
+from majorica.solvers.batch import BatchState
+from majorica.solvers.gains import ProgressiveState
+from majorica.solvers.incremental import MOST_WHITE, IncrementalState
 from majorica.solvers.touching import Precision
 from majorica.sources.base import Source, fingerprint, split_blocks
 from majorica.statistics import F64
@@ -26,6 +28,12 @@ from majorica.whitening import Whitening, fit_whitening
 
 #: Passes a solver may take when ``max_iter`` is None.
 DEFAULT_PASSES = {"progressive": 500, "incremental": 100, "batch": 500, "online": 1}
+#: What a checkpoint of each finite-data solver holds.
+STATES: dict[str, type[State]] = {
+    "progressive": ProgressiveState,
+    "incremental": IncrementalState,
+    "batch": BatchState,
+}
 DENSITIES: dict[str, Callable[[], Density]] = {"huber": Huber, "logcosh": LogCosh, "student": Student}
 
 
@@ -184,7 +192,15 @@ def fit_source(
     if checkpoint is not None:
         checkpoint.touch = touch
         density = options.density if isinstance(options.density, Density) else None
-        resumed = checkpoint.resume({**identify(options), "data": fingerprint(source)}, density=density)
+        kinds: dict[str, type] = {
+            "whitening": Whitening,
+            "state": STATES[options.solver],
+            "trace": Trace,
+            "seconds": float,
+        }
+        lengths = {"n": source.n_samples, "f": source.n_features, "m": -(-source.n_samples // options.batch_size)}
+        identity = {**identify(options), "data": fingerprint(source)}
+        resumed = checkpoint.resume(identity, kinds, lengths, density=density)
     if resumed is None:
         whitening = fit_whitening(source, blocks, engine, n_components=options.n_components, adaptive=options.adaptive)
         problem = Problem(source, whitening, engine, blocks)

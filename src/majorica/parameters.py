@@ -162,7 +162,7 @@ def is_tabular(X: Any) -> bool:
     if isinstance(X, str | bytes) or hasattr(X, "__fspath__"):
         return False
     kind = type(X).__module__.split(".")[0]
-    if kind in {"pandas", "polars", "scipy"}:
+    if kind in {"pandas", "polars", "scipy"} and type(X).__name__ != "LazyFrame":
         return True
     if isinstance(X, list | tuple):  # of blocks or paths, which a source joins, or of numbers
         return not (len(X) and is_block(X[0]))

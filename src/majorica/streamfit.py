@@ -48,7 +48,8 @@ def fit_stream(
         data = "" if checkpoint is None else fingerprint(source)
     if checkpoint is not None:
         density = options.density if isinstance(options.density, Density) else None
-        resumed = checkpoint.resume({**identify(options), "data": data}, density=density)
+        identity, lengths = {**identify(options), "data": data}, {"f": source.n_features}
+        resumed = checkpoint.resume(identity, {"session": StreamFit}, lengths, density=density)
         if resumed is not None:
             session = resumed["session"]
             session.options = replace(options, rng=session.rng)
@@ -71,12 +72,21 @@ def fit_stream(
 
 def learn_block(
     session: StreamFit, block: Array, *, callbacks: tuple[Callable[..., Any], ...], n_jobs: int | None
-) -> Fitted | None:
-    """Learn from one more block; the model to serve now, None as long as there is none."""
-    told = _calling(session, callbacks)
+) -> tuple[Fitted | None, BaseException | None]:
+    """Learn from one more block; the model to serve now, None as long as there is none, and what ended it midway.
+
+    What was learnt before a callback's error or Ctrl-C stays learnt, and the model is that: to take it back would cost
+    a copy of p^3 numbers a block. Where nothing was learnt the error is raised.
+    """
+    told, before, failure = _calling(session, callbacks), session.seen, None
     with told, single_threaded_blas(), closing(ThreadEngine(n_jobs)) as threads:
-        session.update(block, threads)
-        return session.serve()
+        try:
+            session.update(block, threads)
+        except BaseException as error:
+            if session.seen == before:
+                raise
+            failure = error
+        return session.serve(), failure
 
 
 @contextmanager

@@ -36,6 +36,7 @@ TRACE_RECORDS = 4096
 SHORT_REACH = 1000.0
 #: How many times as far out as any may be a sample is rather a fault than a source's own value, and worth a warning.
 GLITCH = 100.0
+VARIES = 1e-6  #: relative change of a feature that is no rounding of what was constant
 #: Share in the flat directions from which on a feature is named.
 NAMED = 0.2
 
@@ -106,6 +107,10 @@ class StreamFit:
     flat: list[int] | None = None  #: features that went flat first, as far as they can be told; None if none has
     flat_at: int = 0  #: samples seen then
     warned_flat: bool = False
+    awake: list[int] | None = None  #: features that began to vary, though constant when the model began; None if none
+    awake_at: int = 0  #: samples seen then
+    warned_awake: bool = False
+    left_out: npt.NDArray[np.intp] | None = field(default=None, metadata={"checkpoint": False})  #: of the whitening
     #: Order and signs in which results show the state's rows. The state keeps its own, so that what it learns does
     #: not depend on which provisional models there were.
     order: npt.NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
@@ -140,8 +145,7 @@ class StreamFit:
         If they cannot be used, DataError is raised and nothing has changed.
         """
         self._check(X)
-        engine = engine or ThreadEngine(1)
-        began, before = time.perf_counter(), self.elapsed
+        began, before, engine = time.perf_counter(), self.elapsed, engine or ThreadEngine(1)
         try:
             while len(X) and not self.stopped:
                 if self.state is None:
@@ -165,8 +169,9 @@ class StreamFit:
             self.elapsed += time.perf_counter() - began
 
     def warn_far(self) -> None:
-        """Say once that samples lie farther out than sources' own values do, and once that they have gone flat."""
+        """Say once that samples lie farther out than sources' own values do, that they went flat, or came alive."""
         self._warn_flat()
+        self._warn_awake()
         excess = self.excess if self.state is None else self.state.excess
         if excess < GLITCH or self.warned:
             return
@@ -191,6 +196,29 @@ class StreamFit:
             FlatWarning,
             stacklevel=4,
         )
+
+    def _warn_awake(self) -> None:
+        if self.awake is None or self.warned_awake:
+            return
+        self.warned_awake = True
+        which = some_of([feature_label(self.names, i) for i in self.awake])
+        warnings.warn(
+            f"feature{'s' * (len(self.awake) > 1)} {which} of the stream began to vary before sample {self.awake_at:,} "
+            "but had been constant when the model began, so no component has a part of what is there now; start anew, "
+            "or pass n_components=<number of features>, with which a stream waits until all vary",
+            FlatWarning,
+            stacklevel=4,
+        )
+
+    def _look_for_life(self, X: Array) -> None:
+        """Notice features that vary though the whitening left them out as constant."""
+        assert self.whitening is not None
+        which = self.left_out = self.whitening.left_out if self.left_out is None else self.left_out
+        if self.awake is None and len(which):
+            constant = self.whitening.mean[which]
+            varying = which[(np.abs(X[:, which] - constant) > VARIES * np.abs(constant)).any(axis=0)]
+            if len(varying):
+                self.awake, self.awake_at = varying.tolist(), self.seen
 
     def _check(self, X: Array) -> None:
         if _squares_are_finite(X, self.whitening):
@@ -224,15 +252,17 @@ class StreamFit:
         fitted = fit_source(source, self._start_options(self.rng), engine)
         problem = Problem(source, fitted.whitening, engine)
         surrogate = Surrogate.from_moments(problem.moments(fitted.W, fitted.densities), problem.covariance)
-        self.state = make_online(self.options).init(fitted.W, fitted.densities, surrogate, source.n_samples, self.rng)
+        state = make_online(self.options).init(fitted.W, fitted.densities, surrogate, source.n_samples, self.rng)
         far = distances(problem.read(((0, problem.n),)), fitted.W, problem.covariance)
-        self.state.reach = min(self.state.reach, float(far.max()))
-        self.state.excess = excess
+        state.reach = min(state.reach, float(far.max()))
+        state.excess, state.loss = excess, fitted.loss
         self.order, self.signs = self._alignment(fitted)
         self.whitening, self.provisional = fitted.whitening, _shown(fitted, self.order, self.signs)
-        self.state.loss = fitted.loss
+        self.state = state  # when all else is there: whatever interrupts this leaves a stream before or after its start
         self.buffer.clear()
         self._record(source.n_samples)
+        if fitted.stop is StopReason.INTERRUPTED:
+            raise KeyboardInterrupt
 
     def _kept(self) -> tuple[ArraySource, float]:
         """The samples so far, none of them far out, and the most that one's distance was divided by."""
@@ -259,6 +289,7 @@ class StreamFit:
         if X.dtype == np.float32 and np.abs(Z).max(initial=0.0) <= SHORT_REACH:
             Z = Z.astype(np.float32)
         make_online(self.options).update(self.state, Z, engine=engine, whole=False)
+        self._look_for_life(X)
         if self.far is None and self.state.excess >= GLITCH:
             self.far = farthest_feature(X, self.whitening.mean, deviations(self.whitening))
         if self.flat is None and len(self.state.flat):
@@ -287,13 +318,16 @@ class StreamFit:
     def result(self, callbacks: tuple[Callback, ...] = ()) -> Fitted:
         """The model of all samples so far; raises DataError if they allow none.
 
-        Where they are too few for a start, their own fit is the model, and `callbacks` see its steps.
+        Where they are too few for a start, their own fit and its verdict are the model, and `callbacks` see its steps.
         """
         if self.state is None:
             return self._provisional_result(callbacks)
         whitening, state = self.whitening, self.state
         assert whitening is not None
         centred = replace(whitening, mean=whitening.mean + whitening.inverse @ state.shift)
+        start, verdict, gradient = self.provisional, StopReason.STREAM_END, np.nan
+        if start is not None and start.n_samples == state.seen and not start.stop.converged:  # nothing came after it
+            verdict, gradient = start.stop, start.gradient
         fitted = Fitted(
             whitening=centred,
             W=state.answer.copy(),
@@ -302,26 +336,24 @@ class StreamFit:
             loss=state.loss,
             passes=1.0 if self.total is None else state.seen / self.total,
             n_samples=state.seen,
-            stop=StopReason.CALLBACK if self.stopped else StopReason.STREAM_END,
-            gradient=np.nan,
+            stop=StopReason.CALLBACK if self.stopped else verdict,
+            gradient=gradient,
             trace=self.trace.array(),
         )
         return _shown(fitted, self.order, self.signs)
 
     def _provisional_result(self, callbacks: tuple[Callback, ...]) -> Fitted:
-        stop = StopReason.STREAM_END
         if self.buffered < 2:
             raise DataError(f"the stream gave n_samples={self.buffered} so far; at least 2 samples are needed")
         if self.provisional is None or self.buffered >= 2 * self.fitted_at:
             source, excess = self._kept()
             options = self._start_options(np.random.default_rng(self.buffered))
             fitted = fit_source(source, replace(options, callbacks=callbacks), ThreadEngine(1))
-            if fitted.stop in (StopReason.CALLBACK, StopReason.INTERRUPTED):
-                stop = fitted.stop
             self.provisional = _shown(fitted, *self._alignment(fitted))
             self.excess = excess
             self.fitted_at = self.buffered
-        return replace(self.provisional, n_samples=self.buffered, stop=stop)
+        own = self.provisional.stop  # the stream's end is no verdict on a fit that did not converge
+        return replace(self.provisional, n_samples=self.buffered, stop=StopReason.STREAM_END if own.converged else own)
 
 
 def _squares_are_finite(X: Array, whitening: Whitening | None) -> bool:

@@ -24,6 +24,8 @@ Array = npt.NDArray[np.floating]
 #: condition 1e6 reach 1e-12; an average reference taken in float32 leaves 1e-14, in float64 nothing.
 RANK_TOLERANCE = {np.dtype(np.float64): 1e-15, np.dtype(np.float32): 1e-14}
 _TINY = float(np.finfo(np.float64).tiny)
+#: Part of a feature in all components below which it has none; rounding leaves 1e-30.
+DUST = 1e-20
 #: Share of a feature's scatter from which one sample is an outlier (heavy tails come to half of it now and then),
 #: where there are enough samples to tell.
 MOST, ENOUGH = 0.9, 100
@@ -31,6 +33,8 @@ MOST, ENOUGH = 0.9, 100
 REPEATED = 0.05
 #: Share from which on sums of float32 cannot tell what all other samples would gain.
 HEAVY = 0.1
+#: Range of all features below which their squares are no normal numbers.
+TOO_SMALL = 1e-150
 #: Below this ratio of eigenvalues, a second pass over whitened samples refines the whitening.
 REFINE_BELOW = 1e-7
 
@@ -92,6 +96,12 @@ class Whitening:
         return len(self.matrix)
 
     @property
+    def left_out(self) -> npt.NDArray[np.intp]:
+        """Features that no component has a part of, as they were constant; in whatever unit others are."""
+        parts = np.abs(self.matrix).max(axis=0) * np.abs(self.inverse).max(axis=1)  # without squares, which overflow
+        return np.flatnonzero(parts < DUST)
+
+    @property
     def log_volume(self) -> float:
         """Log of the volume factor from input units to white coordinates.
 
@@ -149,8 +159,10 @@ def fit_whitening(
         correlation = np.where(np.outer(varying, varying), correlation, 0.0)
     values, vectors = np.linalg.eigh(correlation)
     values, vectors = values[::-1], vectors[:, ::-1]
+    if not varying.any():
+        _refuse_constant(covariance.high, covariance.low)
     rank = numerical_rank(values, len(values), source.dtype)
-    k = choose_dimension(values, rank, n_components, source.n_features)
+    k = choose_dimension(values, rank, n_components, source.n_features, constant=_constant(source, varying))
     _warn_reduced(source, varying, rank, k, n_components)
     if k == source.n_features:
         warn_rounded(source, matrix, values)
@@ -183,6 +195,8 @@ def _fit_wide(source: Source, blocks: Sequence[Block], n_components: int | float
     deviation = np.sqrt(np.einsum("ij,ij->j", X, X) / n)
     varying = deviation > 1e-13 * np.maximum(np.abs(mean), np.finfo(np.float64).tiny)
     scale = np.where(varying, deviation, 1.0)
+    if not varying.any():
+        _refuse_constant(X.max(axis=0), X.min(axis=0))
     X /= scale
     X[:, ~varying] = 0.0
     shares = np.maximum(X.max(axis=0), -X.min(axis=0)) ** 2 / n
@@ -190,7 +204,7 @@ def _fit_wide(source: Source, blocks: Sequence[Block], n_components: int | float
     values, vectors = np.linalg.eigh(X @ X.T / n)
     values, vectors = values[::-1], vectors[:, ::-1]
     rank = min(numerical_rank(values, len(values), source.dtype), n - 1)
-    k = choose_dimension(values, rank, n_components, source.n_features)
+    k = choose_dimension(values, rank, n_components, source.n_features, constant=_constant(source, varying))
     _warn_reduced(source, varying, rank, k, n_components)
     directions = X.T @ vectors[:, :k]
     directions /= np.linalg.norm(directions, axis=0)
@@ -206,8 +220,29 @@ def numerical_rank(values: F64, p: int, dtype: npt.DTypeLike = np.float64) -> in
     return int((values > values[0] * RANK_TOLERANCE[np.dtype(dtype)] * max(p, 100)).sum())
 
 
-def choose_dimension(values: F64, rank: int, n_components: int | float | None, n_features: int) -> int:
-    """Number of directions to keep: a count, a share of the variance, or all of the rank."""
+def _refuse_constant(high: F64, low: F64) -> None:
+    """Say that numbers are too small to be squared, if that is why no feature seems to vary."""
+    spread = float(np.max(high - low))
+    if 0 < spread < TOO_SMALL:
+        raise DataError(
+            f"the features vary by {spread:.2g} at most, whose square is too small a number; "
+            "rescale the input, to about 1 say"
+        )
+
+
+def _constant(source: Source, varying: npt.NDArray[np.bool_]) -> str:
+    """Features that are constant, by name and in words; empty if there are none."""
+    labels = [feature_label(source.feature_names, int(i)) for i in np.flatnonzero(~varying)]
+    return f"constant feature(s) {some_of(labels)}" if labels else ""
+
+
+def choose_dimension(
+    values: F64, rank: int, n_components: int | float | None, n_features: int, *, constant: str = ""
+) -> int:
+    """Number of directions to keep: a count, a share of the variance, or all of the rank.
+
+    `constant` says in words which features do not vary, for messages.
+    """
     if n_components is None:
         return rank
     if isinstance(n_components, float | np.floating) and 0 < n_components < 1:
@@ -218,7 +253,8 @@ def choose_dimension(values: F64, rank: int, n_components: int | float | None, n
             f"n_components={n_components!r} must be None, a positive integer, or a share of variance between 0 and 1"
         )
     if n_components > rank:
-        hint = " (average reference?)" if rank == n_features - 1 else ""
+        hint = "average reference?" if rank == n_features - 1 else ""
+        hint = f" ({constant or hint})" if constant or hint else ""
         raise RankError(
             f"n_components={n_components} exceeds the data's rank {rank}{hint}; "
             f"pass n_components<={rank} or leave it None."
@@ -232,13 +268,8 @@ def _warn_reduced(
     """Say once, by name, why there are fewer components than features."""
     if rank == source.n_features or n_components is not None or source.n_features > source.n_samples:
         return
-    constant = np.flatnonzero(~varying)
-    if constant.size:
-        why = f"constant feature(s) {some_of([feature_label(source.feature_names, int(i)) for i in constant])}"
-    elif rank == source.n_features - 1:
-        why = "average reference or one duplicated feature?"
-    else:
-        why = "duplicated or linearly dependent features?"
+    one, more = "average reference or one duplicated feature?", "duplicated or linearly dependent features?"
+    why = _constant(source, varying) or (one if rank == source.n_features - 1 else more)
     warnings.warn(
         f"the data has rank {rank} in {source.n_features} features ({why}); fitting {k} components.",
         RankWarning,

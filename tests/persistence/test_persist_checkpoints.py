@@ -379,3 +379,15 @@ def test_a_torn_journal_is_read_up_to_the_tear(tmp_path: Path) -> None:
     other.close()
     with pytest.raises(CheckpointError, match="missing or of another size"):
         TouchFile(path).recover(5, (101, 3))
+
+
+def test_a_memory_on_disk_without_room_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from majorica.persistence import touch
+
+    def full(*given: object) -> None:
+        raise OSError(errno.EFBIG, "File too large")
+
+    monkeypatch.setattr(touch.os, "posix_fallocate", full)
+    with pytest.raises(CheckpointError, match="no room"):
+        touch.TouchFile(str(tmp_path / "run.ckpt")).allocate((100, 3))
+    assert os.listdir(tmp_path) == []

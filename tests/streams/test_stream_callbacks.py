@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from majorica import ICA
 from majorica.errors import MajoricaWarning
+from majorica.solvers import Progressive, StopReason
 from majorica.streaming import START_SAMPLES
 
 N = 4_000
@@ -157,3 +159,100 @@ def test_a_fit_of_few_samples_shows_progress(capfd: pytest.CaptureFixture[str]) 
     said = capfd.readouterr().err
     assert said.startswith("fitting: ")
     assert said.endswith("done\n")
+
+
+# ---------------------------------------------------------- partial_fit that ends midway
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize("first", [0, 12_000])
+def test_a_block_that_ends_midway_is_learnt_as_far_as_the_model_says(error: type[BaseException], first: int) -> None:
+    X, left = mixture(20_000), [3]
+
+    def fail(step: Any) -> None:
+        left[0] -= 1
+        if not left[0]:
+            raise error
+
+    ica, whole = ICA(random_state=0, callbacks=fail), ICA(random_state=0)
+    if first:
+        ica.set_params(callbacks=None).partial_fit(X[:first]).set_params(callbacks=fail)
+    with pytest.raises(error):
+        ica.partial_fit(X[first:])
+    learnt = ica.n_samples_seen_
+    assert learnt == (first + 3_000 if first else START_SAMPLES + 2_000)
+    if first:
+        whole.partial_fit(X[:first])
+    whole.partial_fit(X[first:learnt])
+    assert_same_bits(whole, ica)
+    whole.partial_fit(X[learnt:])
+    ica.set_params(callbacks=None).partial_fit(X[learnt:])
+    assert_same_bits(whole, ica)
+    assert ica.n_samples_seen_ == len(X)
+
+
+def test_ctrl_c_while_a_stream_starts_leaves_the_start_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    step, left = Progressive.step, [3]
+
+    def interrupted(self: Progressive, *given: Any) -> None:
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+        step(self, *given)
+
+    monkeypatch.setattr(Progressive, "step", interrupted)
+    ica = ICA(random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        ica.partial_fit(mixture(12_000))
+    assert ica.n_samples_seen_ == START_SAMPLES
+    assert ica.stop_reason_.startswith("interrupted")
+    assert not ica.converged_
+    assert ica.partial_fit(mixture(1_000)).n_samples_seen_ == START_SAMPLES + 1_000
+
+
+@pytest.mark.parametrize("first", [0, 12_000])
+def test_a_block_of_which_nothing_was_learnt_changes_nothing(first: int) -> None:
+    ica = ICA(random_state=0)
+    if first:
+        ica.partial_fit(mixture(first))
+    before = dict(vars(ica))
+    with pytest.raises(ValueError, match="NaN"):
+        ica.partial_fit(np.full((20_000, 3), np.nan))
+    assert vars(ica) == before
+
+
+# ------------------------------------------------------- fits of few samples that do not converge
+
+
+def too_few() -> np.ndarray:
+    return np.random.default_rng(0).laplace(size=(30, 100))  # as many directions as samples: no minimum
+
+
+@pytest.mark.parametrize("given", [lambda X: X, lambda X: iter(np.split(X, 5))], ids=GIVEN)
+@pytest.mark.parametrize("passes", [None, 1])
+def test_an_online_fit_of_too_few_samples_says_that_it_did_not_converge(given: Callable, passes: int | None) -> None:
+    with pytest.warns(ConvergenceWarning, match="largest relative gradient"):
+        ica = online(max_iter=passes).fit(given(too_few()))
+    assert not ica.converged_
+    assert ica.stop_reason_.startswith("not converged: the loss falls no further")
+
+
+def test_provisional_models_of_too_few_samples_do_not_claim_to_have_converged() -> None:
+    ica = ICA(random_state=0)
+    for block in (too_few(), too_few()[:10]):  # a fit, and the same one again
+        ica.partial_fit(block)
+        assert not ica.converged_
+        assert ica.stop_reason_.startswith("not converged")
+
+
+@pytest.mark.parametrize("given", [lambda X: X, lambda X: iter([X[:100], X[100:]])], ids=GIVEN)
+def test_a_start_that_did_not_converge_is_one_until_more_is_learnt(
+    given: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Progressive, "step", lambda self, problem, state: setattr(state, "stop", StopReason.STUCK))
+    X = mixture(START_SAMPLES)
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
+        ica = online().fit(given(X))
+    assert ica.stop_reason_ == StopReason.STUCK.value
+    ica.partial_fit(X[:1000])
+    assert (ica.stop_reason_, ica.converged_) == ("the stream ended", True)

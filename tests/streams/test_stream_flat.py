@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from majorica import ICA
-from majorica.errors import FlatWarning, MajoricaWarning, OutlierWarning
+from majorica.errors import FlatWarning, MajoricaWarning, OutlierWarning, RankError
 from majorica.metrics import amari_distance
 from majorica.solvers import flat
 from majorica.streaming import flat_features
@@ -227,3 +227,57 @@ def test_a_rail_within_a_mini_batch_is_soon_forgotten(begin: int, block: int) ->
     ica = ICA(random_state=0, half_life=3_000)
     assert len(learn(ica, X, block)) == 1
     assert amari_distance(unit_rows(ica.components_, X[-AFTER:]), A) < 0.03
+
+
+# ------------------------------------------------------------ features that come alive late
+
+
+def late(n: int = 14_000, alive: int = 12_000, value: float = 0.0, unit: float = 1.0) -> np.ndarray:
+    """Four features of which the third is constant up to sample `alive`."""
+    rng = np.random.default_rng(0)
+    X = rng.laplace(size=(n, 4)) @ rng.normal(size=(4, 4)) * unit
+    X[:alive, 2] = value
+    return X
+
+
+@pytest.mark.parametrize("block", [1, 500])
+@pytest.mark.parametrize("value", [0.0, 0.1, -500.0])
+@pytest.mark.parametrize("unit", [1e-12, 1.0])
+@pytest.mark.filterwarnings("ignore::majorica.errors.RankWarning")
+def test_a_feature_that_comes_alive_after_the_start_is_named_once(block: int, value: float, unit: float) -> None:
+    X = late(value=value, unit=unit)
+    ica = ICA(random_state=0).partial_fit(X[:11_990])
+    assert learn(ica, X[11_990:12_000], block) == []
+    (said,) = learn(ica, X[12_000 : 12_000 + 5 * block], block)
+    assert said.startswith(f"feature 2 of the stream began to vary before sample {12_000 + block:,} but ")
+    again = pickle.loads(pickle.dumps(ica))
+    assert learn(again, X[13_000:], 500) == []
+
+
+@pytest.mark.filterwarnings("ignore::majorica.errors.RankWarning")
+def test_a_feature_that_comes_alive_is_named_by_fit_and_after_a_fit_of_finite_data() -> None:
+    X = late()
+    with pytest.warns(FlatWarning, match="feature 2 of the stream began to vary before sample 12,500"):
+        ICA(random_state=0).fit(iter(np.split(X, 28)))
+    ica = ICA(random_state=0).fit(X[:5000])
+    assert len(learn(ica, X[12_000:])) == 1
+
+
+def test_a_stream_with_all_components_waits_for_a_late_feature() -> None:
+    ica = ICA(n_components=4, random_state=0)
+    X = late(n=24_000)
+    for start in range(0, len(X), 1000):
+        try:
+            ica.partial_fit(X[start : start + 1000])
+        except RankError:
+            continue
+    assert ica.components_.shape == (4, 4)
+    assert np.linalg.matrix_rank(ica.components_ / np.abs(ica.components_).max(axis=0)) == 4
+
+
+def test_what_varies_is_never_left_out() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.laplace(size=(12_000, 5)) @ rng.normal(size=(5, 5)) * 10.0 ** np.array([-15, -3, 0, 6, 15])
+    for options in ({}, {"n_components": 2}):
+        ica = ICA(random_state=0, **options).fit(X)
+        assert len(ica._fitted.whitening.left_out) == 0

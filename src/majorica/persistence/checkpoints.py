@@ -22,9 +22,12 @@ from majorica.errors import CheckpointError, MajoricaError, MajoricaWarning, Par
 from majorica.persistence.atomic import remove_if_there, remove_leftovers, write_atomically
 from majorica.persistence.codec import CodecError, Decoder, Encoder, custom_density, own_classes
 from majorica.persistence.container import ContainerError, read_container, write_container
+from majorica.persistence.layouts import Layout
 from majorica.persistence.touch import TouchFile
 
 SCHEMA, VERSION = "majorica checkpoint", 1
+#: What values that lie may end in while objects are made of them.
+REBUILDING = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 
 
 @dataclass
@@ -94,8 +97,19 @@ class Checkpoint:
 
     # ------------------------------------------------------------ reading, writing
 
-    def resume(self, identity: Mapping[str, str], *, density: Density | None = None) -> dict[str, Any] | None:
-        """What was saved by the same call, None if there is no checkpoint; CheckpointError if it is another's."""
+    def resume(
+        self,
+        identity: Mapping[str, str],
+        kinds: Mapping[str, type],
+        lengths: Mapping[str, int],
+        *,
+        density: Density | None = None,
+    ) -> dict[str, Any] | None:
+        """What was saved by the same call, None if there is no checkpoint; CheckpointError if it is another's.
+
+        It holds values of these `kinds`, whose arrays are checked against one
+        another and the data's `lengths` before anything uses them.
+        """
         self._identity = dict(identity)
         if not os.path.exists(self.path):
             return None
@@ -109,16 +123,20 @@ class Checkpoint:
                     content["epoch"], tuple(content["touch"]), content["touch_dtype"]
                 )
             decoder = Decoder(arrays, own_classes(), density, external=external)
-            values = {key: decoder.decode(item) for key, item in content["values"].items()}
-        except (ContainerError, CodecError, KeyError, TypeError) as error:
+            values = {key: decoder.decode(content["values"][key]) for key in kinds}
+            layout = Layout(dict(lengths))
+            for key, kind in kinds.items():
+                layout.check(values[key], kind, key)
+            self.epoch = int(content["epoch"])
+        except REBUILDING as error:
+            why = str(error) if isinstance(error, ContainerError | CodecError) else f"{type(error).__name__}: {error}"
             raise CheckpointError(
-                f"checkpoint={self.name!r} cannot be used: {error}; remove it to start from the beginning"
+                f"checkpoint={self.name!r} cannot be used: {why}; remove it to start from the beginning"
             ) from error
         except OSError as error:
             if isinstance(error, MajoricaError):
                 raise
             raise CheckpointError(f"checkpoint={self.name!r}: cannot be read ({error.strerror or error})") from error
-        self.epoch = int(content["epoch"])
         self._written = time.monotonic()
         return values
 

@@ -1,8 +1,10 @@
 """State objects as arrays and JSON, and back; nothing of it is code.
 
 Dataclasses are taken apart by their fields, so a new solver's state needs no
-line here. Reading makes only classes of this package that the caller allows,
-by their fields and ``__post_init__`` alone, and looks nothing up by import.
+line here; :mod:`majorica.persistence.layouts` says the shapes of its arrays.
+Reading makes only classes of this package that the caller allows, by their
+fields and ``__post_init__`` alone, of the types that their annotations name,
+and looks nothing up by import.
 
 A field with ``metadata={"checkpoint": False}`` (a cache) is left out and comes
 back as its default.
@@ -24,6 +26,7 @@ import numpy.typing as npt
 
 from majorica.densities.base import Density
 from majorica.densities.table import Densities
+from majorica.persistence.hints import conforms, hints_of
 
 #: Where a user's own density must give the same values to count as the same.
 _PROBES = np.array([-30.0, -2.0, -0.7, 0.0, 0.1, 0.9, 1.1, 5.0, 100.0])
@@ -220,6 +223,9 @@ class Decoder:
         given = {name: self.decode(item, depth) for name, item in stored["fields"].items()}
         if set(given) - set(known):
             raise CodecError(f"{kind.__name__} has no {', '.join(sorted(set(given) - set(known)))}")
+        for name, content in given.items():
+            if not conforms(content, hints_of(kind)[name]):
+                raise CodecError(f"{kind.__name__}: {name} cannot be a {type(content).__name__} as it is")
         value = object.__new__(kind)
         for name, each in known.items():
             if name in given:

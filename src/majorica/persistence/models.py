@@ -8,19 +8,21 @@ import re
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from majorica.densities import Clipped, Huber, LogCosh, Student, TwoGaussian
 from majorica.densities.base import Density
 from majorica.errors import MajoricaError, ModelFileError
 from majorica.persistence.atomic import write_atomically
+from majorica.persistence.checkpoints import REBUILDING
 from majorica.persistence.codec import CodecError, Decoder, Encoder
 from majorica.persistence.container import ContainerError, read_container, write_container
+from majorica.persistence.layouts import Layout
 
 SCHEMA, VERSION = "majorica model", 1
 #: Attributes that are not public but needed to go on learning, or to say how to repeat the fit.
 _PRIVATE = ("_fitted", "_stream", "_order", "_signs", "_origin")
 _PUBLIC = re.compile(r"[a-z][a-z0-9_]*_\Z")
+#: What every fitted model has.
+_NEEDED = ("mixing_", "mean_", "whitening_", "_fitted")
 #: Parameters that live in a process only.
 _LIVE = ("callbacks",)
 
@@ -122,7 +124,7 @@ def load_model(kind: type, path: str | os.PathLike[str], *, density: Density | N
         raise ModelFileError(f"{name}: cannot be read ({error.strerror})") from error
     except (ContainerError, CodecError) as error:
         raise ModelFileError(f"{name}: {error}") from error
-    except (KeyError, TypeError, AttributeError, ValueError, MajoricaError) as error:
+    except (*REBUILDING, MajoricaError) as error:
         raise ModelFileError(f"{name}: not a consistent model ({type(error).__name__}: {error})") from error
     return ica
 
@@ -132,116 +134,23 @@ def _decode_table(decoder: Decoder, stored: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check(ica: Any) -> None:
-    """Shapes that must agree, and numbers that must be finite, for the model to be used."""
-    from majorica.origin import Origin
+    """Shapes and types that must agree, and numbers that must be finite, for the model to be used."""
     from majorica.parameters import resolve
-    from majorica.streaming import StreamFit
 
     options = resolve(ica, "online")
-    f = _count(ica.n_features_in_, "features")
-    if not isinstance(vars(ica).get("unit_", ""), str):
-        raise ContainerError("its unit has no name")
-    if not isinstance(vars(ica).get("_origin", Origin("unknown")), Origin):
-        raise ContainerError("its origin is not one")
+    lengths = {"f": _count(ica.n_features_in_, "features")}
+    if "components_" in vars(ica):
+        lengths["p"] = _count(ica.n_components_, "components")
+        missing = [name for name in _NEEDED if name not in vars(ica)]
+        if missing:
+            raise ContainerError(f"it has no {', '.join(missing)}")
+    Layout(lengths).check_model(vars(ica))
     session = vars(ica).get("_stream")
     if session is not None:
-        if not isinstance(session, StreamFit):
-            raise ContainerError("its stream is not one")
-        _check_stream(session, f)
         session.options = replace(options, rng=session.rng)
-    if "components_" not in vars(ica):
-        return
-    k = _count(ica.n_components_, "components")
-    shapes = {"components_": (k, f), "mixing_": (f, k), "mean_": (f,), "whitening_": (k, f)}
-    _check_arrays({name: (vars(ica).get(name), shape) for name, shape in shapes.items()})
-    _check_fitted(ica._fitted, k, f)
 
 
 def _count(value: Any, name: str) -> int:
     if not isinstance(value, numbers.Integral) or value < 1:
         raise ContainerError(f"it claims {value!r} {name}")
     return int(value)
-
-
-def _check_fitted(fitted: Any, k: int, f: int) -> None:
-    _check_whitening(fitted.whitening, k, f)
-    _check_arrays({"unmixing": (fitted.W, (k, k)), "covariance": (fitted.covariance, (k, k))})
-    if len(fitted.densities) != k:
-        raise ContainerError(f"it has {len(fitted.densities)} densities for {k} components")
-
-
-def _check_whitening(whitening: Any, k: int, f: int) -> None:
-    _check_arrays(
-        {
-            "mean": (whitening.mean, (f,)),
-            "whitening matrix": (whitening.matrix, (k, f)),
-            "whitening inverse": (whitening.inverse, (f, k)),
-        }
-    )
-
-
-def _check_stream(session: Any, f: int) -> None:
-    """The compiled kernels trust shapes, so a file must not be able to lie about them."""
-    if not isinstance(session.rng, np.random.Generator):
-        raise ContainerError("its stream has no random generator")
-    for X in session.buffer:
-        if not isinstance(X, np.ndarray) or X.ndim != 2 or X.shape[1] != f or X.dtype.kind != "f":
-            raise ContainerError(f"its first samples have not {f} features")
-    if sum(len(X) for X in session.buffer) != (session.buffered if session.state is None else 0):
-        raise ContainerError("its first samples are not all there")
-    named = [*(session.flat or []), *([] if session.far is None else [session.far])]
-    if any(type(i) is not int or not 0 <= i < f for i in named):
-        raise ContainerError(f"it names features that are not among its {f}")
-    if session.provisional is not None:
-        _check_fitted(session.provisional, len(session.provisional.W), f)
-    state = session.state
-    if state is None:
-        return
-    k = len(state.W)
-    _check_whitening(session.whitening, k, f)
-    surrogate = state.surrogate
-    _check_arrays(
-        {
-            "unmixing": (state.W, (k, k)),
-            "inverse": (state.inverse, (k, k)),
-            "moments": (surrogate.moments, (k, k, k)),
-            "tilts": (surrogate.tilts, (k, k)),
-            "offsets": (surrogate.offsets, (k,)),
-            "covariance": (surrogate.covariance, (k, k)),
-            "shift": (state.shift, (k,)),
-            "visits": (state.visits, (k,)),
-            "running covariance": (state.covariance, (k, k)),
-            "signs": (session.signs, (k,)),
-        }
-    )
-    if any(type(number) is not float or not number >= 0 for number in (state.reach, state.excess, session.excess)):
-        raise ContainerError("its distances are not consistent")
-    if state.averages is not None:
-        means = state.averages
-        _check_arrays({"averages": (means.candidates, (3, k, k)), "losses": (means.losses, (3,))})
-        if type(means.compared) not in (int, float) or not means.compared >= 0:
-            raise ContainerError("its averages are not consistent")
-    if state.shapes is not None:
-        shapes, rows = state.shapes, len(state.means)
-        _check_arrays(
-            {
-                "slopes": (shapes.slopes, (k, 5)),
-                "normalisers": (shapes.log_normalisers, (k,)),
-                "means of shapes": (state.means, (k if rows else 0, 5)),
-            }
-        )
-        marks = (shapes.fine, shapes.rising)
-        if any(not isinstance(m, np.ndarray) or m.shape != (k,) or m.dtype != np.bool_ for m in marks):
-            raise ContainerError("its shapes are not consistent")
-    if session.order.shape != (k,) or sorted(session.order.tolist()) != list(range(k)):
-        raise ContainerError("its components have no order")
-    if len(state.densities) != k or type(state.seen) is not int or state.seen < 0:
-        raise ContainerError("its stream is not consistent")
-
-
-def _check_arrays(expected: dict[str, tuple[Any, tuple[int, ...]]]) -> None:
-    for name, (array, shape) in expected.items():
-        if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != np.float64:
-            raise ContainerError(f"its {name} is not a float64 array of shape {shape}")
-        if not np.isfinite(array).all():
-            raise ContainerError(f"its {name} is not finite")

@@ -60,6 +60,8 @@ class TouchFile:
                 else:
                     file.truncate(size)
             except OSError as error:
+                if self.path is not None:
+                    remove_if_there(where)
                 raise CheckpointError(
                     f"{where}: no room for the {size / 1e6:.0f} MB memory of the incremental solver "
                     f"({error.strerror}); free some, or raise memory_limit"

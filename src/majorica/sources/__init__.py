@@ -258,8 +258,10 @@ def _from_list(x: list[Any] | tuple[Any, ...], layout: Layout | None, picks: Any
     if not x or not all(map(is_block, x)):
         _refuse(x, picks=picks)
         return ArraySource(numeric_array(x), layout=layout)
+    axis = 1 if layout == "channels-first" else 0
+    filled = [item for item in x if getattr(item, "ndim", 0) != 2 or item.shape[axis] != 0]  # as in streams of blocks
     parts = []
-    for item in x:
+    for item in filled or x[:1]:
         part = as_source(item, layout=None if _is_source(item) else layout, picks=picks)
         if not isinstance(part, Source):
             raise DataTypeError("A list of blocks cannot hold a stream.")
@@ -272,6 +274,8 @@ def _from_library(x: Any, layout: Layout | None, n_features: int | None, picks: 
     library = type(x).__module__.partition(".")[0]
     if "scipy.sparse" in type(x).__module__ or library == "sparse":
         raise DataTypeError("Sparse data is not supported: centring makes it dense; pass x.toarray() if that fits.")
+    if _is_a(x, "polars", "LazyFrame"):
+        raise DataTypeError("A polars LazyFrame holds no samples yet; call .collect() first.")
     if _is_a(x, "dask.delayed", "Delayed"):
         raise DataTypeError(
             "A Delayed value has no known shape; pass a list of delayed blocks, or "
