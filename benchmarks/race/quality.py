@@ -43,7 +43,8 @@ def huber_row(y: np.ndarray) -> float:
 
 def adaptive_row(y: np.ndarray) -> float:
     """Smallest loss of y, of variance one, over the shapes of the adaptive family."""
-    from majorica.kernels.shapes import basis, best_shape
+    from majorica.kernels.partition import basis
+    from majorica.kernels.shapes import best_shape
 
     means = basis(np.abs(y)).mean(axis=1)
     return float(best_shape(means, np.ones(5), False, True, float(len(y)), 1e-9)[1])
