@@ -12,23 +12,29 @@ from majorica.whitening import REPEATED
 #: A source whose standard deviation is over so many times its mean size is at rest most of the time: 1.4 are a Laplace
 #: source's, 2 one of Student 2.5, up to 3.5 those of image patches, 4.5 those of a Laplace source a tenth of the time.
 SPARSE = 4.0
+#: Numbers that are looked at together: copies of all would be a third of what a fit may take beside small data.
+AT_A_TIME = 10_000
 #: Samples are the same if no source differs by over so much of its standard deviation.
 SAME = 1e-3
 
 
 def at_rest(sources: Array) -> npt.NDArray[np.bool_]:
     """Which of the `sources` ``(p, m)`` are at rest most of the time; all if many samples equal the one before."""
-    Y = sources.astype(np.float64, copy=False)
-    deviations = np.sqrt(np.einsum("it,it->i", Y, Y) / Y.shape[1])
-    sparse: npt.NDArray[np.bool_] = deviations > SPARSE * np.abs(Y).mean(axis=1)
-    return sparse | _repeat(Y, deviations)
+    deviations, sizes = np.empty((2, len(sources)))
+    step = max(1, AT_A_TIME // sources.shape[1])
+    for first in range(0, len(sources), step):
+        Y = sources[first : first + step].astype(np.float64, copy=False)
+        deviations[first : first + step] = np.sqrt(np.einsum("it,it->i", Y, Y) / Y.shape[1])
+        sizes[first : first + step] = np.abs(Y).mean(axis=1)
+    sparse: npt.NDArray[np.bool_] = deviations > SPARSE * sizes
+    return sparse | _repeat(sources, deviations)
 
 
-def _repeat(Y: F64, deviations: F64) -> bool:
+def _repeat(sources: Array, deviations: F64) -> bool:
     """Whether over a twentieth of the samples equal the one before in every source."""
-    least, same = REPEATED * Y.shape[1], np.ones(Y.shape[1] - 1, np.bool_)
-    for y, deviation in zip(Y, deviations, strict=True):  # mostly the first one says no
-        same &= np.abs(np.diff(y)) <= SAME * deviation
+    least, same = REPEATED * sources.shape[1], np.ones(sources.shape[1] - 1, np.bool_)
+    for y, deviation in zip(sources, deviations, strict=True):  # mostly the first one says no
+        same &= np.abs(np.diff(y.astype(np.float64, copy=False))) <= SAME * deviation
         if same.sum() <= least:
             return False
     return True
