@@ -20,21 +20,25 @@ SAME = 1e-3
 
 def at_rest(sources: Array) -> npt.NDArray[np.bool_]:
     """Which of the `sources` ``(p, m)`` are at rest most of the time; all if many samples equal the one before."""
-    deviations, sizes = np.empty((2, len(sources)))
-    step = max(1, AT_A_TIME // sources.shape[1])
-    for first in range(0, len(sources), step):
+    p, m = sources.shape
+    powers, sizes = np.empty((2, p))
+    step = max(1, AT_A_TIME // m)
+    for first in range(0, p, step):
         Y = sources[first : first + step].astype(np.float64, copy=False)
-        deviations[first : first + step] = np.sqrt(np.einsum("it,it->i", Y, Y) / Y.shape[1])
-        sizes[first : first + step] = np.abs(Y).mean(axis=1)
-    sparse: npt.NDArray[np.bool_] = deviations > SPARSE * sizes
+        np.einsum("it,it->i", Y, Y, out=powers[first : first + step])
+        np.einsum("it->i", np.abs(Y), out=sizes[first : first + step])
+    deviations = np.sqrt(powers / m)
+    sparse: npt.NDArray[np.bool_] = deviations > SPARSE * sizes / m
     return sparse | _repeat(sources, deviations)
 
 
 def _repeat(sources: Array, deviations: F64) -> bool:
     """Whether over a twentieth of the samples equal the one before in every source."""
-    least, same = REPEATED * sources.shape[1], np.ones(sources.shape[1] - 1, np.bool_)
-    for y, deviation in zip(sources, deviations, strict=True):  # mostly the first one says no
-        same &= np.abs(np.diff(y.astype(np.float64, copy=False))) <= SAME * deviation
-        if same.sum() <= least:
+    least, same = REPEATED * sources.shape[1], None
+    for source, deviation in zip(sources, deviations.tolist(), strict=True):  # mostly the first one says no
+        y = source.astype(np.float64, copy=False)
+        apart = np.abs(y[1:] - y[:-1])
+        same = apart <= SAME * deviation if same is None else same & (apart <= SAME * deviation)
+        if np.count_nonzero(same) <= least:
             return False
     return True
