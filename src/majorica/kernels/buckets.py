@@ -76,6 +76,15 @@ _pack_one, _pack_two, _pack_three = _pack(1), _pack(2), _pack(3)
 
 
 @nb.njit(nogil=True, cache=True)
+def _put(sample, key, names, ends, rows):
+    """Put a sample into the bucket of the component that `key` names."""
+    i = np.uintp(names - (key & names))
+    place = ends[i]
+    rows[place] = sample  # what is not chosen too, and written over by the next
+    ends[i] = place + np.uintp(key > names)
+
+
+@nb.njit(nogil=True, cache=True)
 def fill_buckets(ranks, m, q, p, names, first, ends, rows):
     """Put m samples, the first of which has the number `first`, into the buckets of their chosen components.
 
@@ -91,10 +100,11 @@ def fill_buckets(ranks, m, q, p, names, first, ends, rows):
             else:
                 _pack_three(ranks, t, m, p, names, first, ends, rows)
         return
+    if q == 2:  # the default: a loop over two keys takes longer than they do
+        for t in range(m):
+            _put(first + t, ranks[t], names, ends, rows)
+            _put(first + t, ranks[m + t], names, ends, rows)
+        return
     for t in range(m):
         for r in range(q):
-            key = ranks[r * m + t]
-            i = np.uintp(names - (key & names))
-            place = ends[i]
-            rows[place] = first + t  # what is not chosen too, and written over by the next
-            ends[i] = place + np.uintp(key > names)
+            _put(first + t, ranks[r * m + t], names, ends, rows)

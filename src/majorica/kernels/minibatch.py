@@ -32,7 +32,7 @@ from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look
 from majorica.kernels.views import address, borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "2738ccd0723e696a"
+INLINED_DIGEST = "dd4e4a855268ea73"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over, or a thread failed. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
@@ -63,7 +63,7 @@ def make_rooms(
         np.empty(longest, np.uint32),
         np.empty(longest, dtype),  # what weights or tilts of the chosen change by
         np.empty(0 if tiled else 2 * longest * p, dtype),
-        np.empty(product_size(p, dtype.itemsize) if tiled else STRIP * p, dtype),
+        aligned(product_size(p, dtype.itemsize) if tiled else STRIP * p, dtype),
         begin_with_line(make_work(p)),
         aligned(p * (2 * BLOCK + PARAMS) if p <= MOST else 0, np.dtype(np.float64)),
     )

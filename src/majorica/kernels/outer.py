@@ -63,8 +63,11 @@ def _width(k, item):
     return -(-k >> power) << power
 
 
-def _tile(rows, vectors, shorter=0):
-    """An instruction for tiles of so many rows and vectors, and under them some rows that are a vector `shorter`."""
+def _tile(rows, vectors, shorter=0, *, wide=False):
+    """An instruction for tiles of so many rows and vectors, and under them some rows that are a vector `shorter`.
+
+    The vectors are those of the sum, or `wide`.
+    """
 
     @intrinsic
     def tile(typingctx, numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line):
@@ -95,7 +98,7 @@ def _tile(rows, vectors, shorter=0):
                 tile.store(total, tile.beside(tile.beside(target, width_, r), v * tile.lanes))
 
         def generate(context, builder, signature, arguments):
-            if numbers.dtype == types.float64 or SHORT == WIDE:
+            if wide or numbers.dtype == types.float64 or SHORT == WIDE:
                 write(context, builder, arguments, WIDE)
                 return context.get_dummy_value()
             few = builder.icmp_signed("<", arguments[5], ir.Constant(arguments[5].type, MANY))
@@ -117,25 +120,23 @@ def _tile(rows, vectors, shorter=0):
 _tile_16x1, _tile_12x2, _tile_12x1 = _tile(16, 1), _tile(12, 2), _tile(12, 1)
 _tile_8x3, _tile_8x2, _tile_8x1 = _tile(8, 3), _tile(8, 2), _tile(8, 1)
 _tile_6x2, _tile_6x1 = _tile(6, 2), _tile(6, 1)
-_tile_4x4, _tile_4x2, _tile_4x1, _tile_last = _tile(4, 4), _tile(4, 2), _tile(4, 1), _tile(8, 2, 8)
+_tile_4x2, _tile_4x1, _tile_last, _tile_wide = _tile(4, 2), _tile(4, 1), _tile(8, 2, 8), _tile(8, 2, wide=True)
 
 
 @nb.njit(nogil=True, cache=True)
 def _height(left, below):
     """Rows of tiles `left` vectors wide in all, with so many rows still to do: few passes over the samples."""
-    if left == 4:
-        return 4
     if left <= 2 and 8 < below <= 16:
         return 16 if below > 12 else 12
     return 8 if below > 4 else 4
 
 
 @nb.njit(nogil=True, cache=True)
-def _breadth(high, left):
-    """Vectors of the next tile of so many rows."""
-    if high == 8 and left > 2 and left != 4:
-        return 3
-    return 4 if high == 4 and left == 4 else min(left, 2)
+def _breadth(high, left, short):
+    """Vectors of the next tile of so many rows; four `short` ones are two wide ones."""
+    if left == 4:
+        return 4 if short else 2
+    return 3 if high == 8 and left > 2 else min(left, 2)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -174,6 +175,7 @@ def _fill_tiles(numbers, start, chosen, factors, m, k, product, width, ahead, un
         _fill_pairs(numbers, start, chosen, factors, m, k, product, width, ahead, until, then, end)
         return
     power, row = _power(k, numbers.itemsize), 0
+    short = 1 << power < VECTOR // numbers.itemsize
     while row < k:
         whole, near = row >> power << power, row // LANES * LANES
         left = -(near - k >> power)
@@ -183,9 +185,9 @@ def _fill_tiles(numbers, start, chosen, factors, m, k, product, width, ahead, un
             if ahead >= until:
                 ahead, until, then = then, end, end
             to, line = row * width + column, LINE if ahead < until else 0
-            wide = _breadth(high, left)
+            wide = _breadth(high, left, short)
             if wide == 4:
-                _tile_4x4(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
+                _tile_wide(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             elif high == 8 and wide == 3:
                 _tile_8x3(numbers, start, chosen, factors, m, k, row, column, product, to, width, ahead, line)
             elif high == 8 and wide == 2:
