@@ -23,6 +23,12 @@ def merge(before: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[
     return [records[key] for key in sorted(records, key=lambda key: (key[0], SOLVERS.index(key[1])))]
 
 
+def is_whole(found: dict[str, Any]) -> bool:
+    """Whether all parts are there, and all sizes and solvers: half a table is not for the page."""
+    lines = {(record["p"], record["solver"]) for record in found.get("floors", [])}
+    return set(PARTS) <= set(found) and lines >= {(p, solver) for p in measure.SIZES for solver in SOLVERS}
+
+
 def main() -> None:
     """Measure the parts asked for; parts, sizes and solvers measured before stay on the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.floor", description=__doc__)
@@ -52,7 +58,7 @@ def main() -> None:
         stored.write_text(json.dumps(found))
     text = render(found, "python -m benchmarks.floor" + (" --quick" if asked.quick else ""))
     print(text)
-    if not asked.quick:
+    if not asked.quick and is_whole(found):
         write_section("floor", text)
 
 

@@ -17,6 +17,8 @@ from majorica.solvers.incremental import default_batch_size
 SIZES = (4, 10, 32, 64, 100, 256)
 #: Tiles that the bare products are tried with: with those of over a million multiplications BLAS is slower.
 TILES = (64, 128, 256, 512, 1024)
+#: Seconds of rounds of each line, at least: other programs disturb for longer than a second.
+LEAST = 6.0
 
 
 def sample_count(solver: str, p: int, *, quick: bool) -> int:
@@ -55,7 +57,7 @@ def floors(
                 calls[f"bare {dtype}"] = quickest_bare(bare_name(solver), X, size)
                 for kind in ("huber", "adaptive"):
                     calls[f"{kind} {dtype}"] = passes.make(solver, X, kind)
-            seconds = best_of(calls, repeats, least=0.0 if quick else 1.0)
+            seconds = best_of(calls, repeats, least=0.0 if quick else LEAST)
             records.append({"p": p, "solver": solver, "n": n, "seconds": seconds})
             print(f"p={p} {solver}: {_brief(seconds)}", flush=True)
     return records
@@ -69,7 +71,7 @@ def threads(sizes: Sequence[int] = (32, 64, 100), *, quick: bool = False, repeat
             blocks = 0 if quick else 16 * pass_block_length(p)  # fewer could not be shared
             X = passes.samples(p, max(sample_count(solver, p, quick=quick), blocks), "float64")
             calls = {str(k): passes.make(solver, X, "adaptive", threads=k) for k in (1, 2)}
-            seconds = best_of(calls, repeats, least=0.0 if quick else 1.0, clock=time.perf_counter)
+            seconds = best_of(calls, repeats, least=0.0 if quick else LEAST, clock=time.perf_counter)
             records.append({"p": p, "solver": solver, "seconds": seconds})
             print(f"threads p={p} {solver}: {seconds['1'] / seconds['2']:.2f}", flush=True)
     return records

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks.floor import bare, passes
+from benchmarks.floor import bare, measure, passes
+from benchmarks.floor.__main__ import PARTS, is_whole
 from benchmarks.floor.page import render, target
 from benchmarks.floor.timing import best_of
 from benchmarks.floor.transcription import make_pair
@@ -44,3 +45,11 @@ def test_page_names_what_misses_its_target():
     assert "**no**" in text
     assert target("progressive", 64) == 1.5
     assert target("batch", 256) is None
+
+
+def test_half_a_table_is_not_for_the_page():
+    lines = [{"p": p, "solver": solver} for p in measure.SIZES for solver in passes.SOLVERS]
+    found = {**dict.fromkeys(PARTS), "floors": lines}
+    assert is_whole(found)
+    assert not is_whole(found | {"floors": lines[1:]})
+    assert not is_whole({part: found[part] for part in PARTS[:-1]})
