@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -14,8 +14,10 @@ from majorica.sources.base import Array
 from majorica.statistics import F64, Statistics
 
 ANGLES = (np.pi / 8, np.pi / 4, 3 * np.pi / 8)
-#: Pairs are looked at if their clipped squares correlate by this many standard errors.
+#: Pairs are looked at if two functions of their sizes correlate by this many standard errors.
 SUSPICIOUS = 3.0
+#: Sizes are clipped at this many standard deviations for that.
+LARGEST = 2.5
 #: Flat pairs are looked at as well: m samples tell an angle to about one over the root of m times the curvature, and
 #: below this product there may be several optima, a nat or so apart.
 FLAT = 50.0
@@ -23,31 +25,54 @@ FLAT = 50.0
 LEAST, LEAST_FLAT = 1.0, 0.1
 #: Pairs that may fail in a row, the most suspicious first, before the rest are taken to be fine.
 PATIENCE = 32
-#: Squares that are correlated at a time.
+#: Numbers that are correlated at a time.
 SQUARES = 2**13
 
 
 def square_correlations(Y: Array, most: int = SQUARES) -> F64:
     """Correlations of the clipped squares ``min(abs(y) / sd, 2.5)^2`` of `Y` ``(p, m)``, `most` at a time."""
-    p, m = Y.shape
+    return _correlations(Y, [_square], most)[0]
+
+
+def dependences(Y: Array, most: int = SQUARES) -> F64:
+    """How dependent pairs of `Y` ``(p, m)`` look, in standard errors, `most` numbers at a time.
+
+    The larger correlation, without its sign, of clipped squares and of the
+    distances of ``min(abs(y) / sd, 2.5)`` from 1.25. Squares alone see nothing
+    where two sources of no kurtosis are mixed, modulated sines for example.
+    """
+    return np.asarray(np.abs(_correlations(Y, [_square, _distance], most)).max(axis=0) * math.sqrt(Y.shape[1]))
+
+
+def _correlations(Y: Array, functions: Sequence[Callable[[F64], F64]], most: int) -> F64:
+    """Correlations of each of `functions` of the clipped sizes of `Y` ``(p, m)``, one matrix a function."""
+    (p, m), k = Y.shape, len(functions)
     deviation = np.sqrt(np.maximum(_powers(Y) - Y.mean(axis=1, dtype=np.float64) ** 2, 1e-300))
-    length, products, totals = max(most // p, 1), np.zeros((p, p)), np.zeros(p)
+    length, products, totals = max(most // p, 1), np.zeros((k, p, p)), np.zeros((k, p))
     for start in range(0, m, length):
-        squares = np.abs(Y[:, start : start + length], dtype=np.float64)
-        squares /= deviation[:, None]
-        np.minimum(squares, 2.5, out=squares)
-        squares *= squares
-        squares -= 1.0  # about what the mean is: fewer digits cancel
-        products += squares @ squares.T
-        totals += squares.sum(axis=1)
-    products -= np.outer(totals, totals) / m
-    norms = np.sqrt(np.maximum(products.diagonal(), 1e-12 * m))  # squares that are all the same correlate with none
-    return np.asarray(products / np.outer(norms, norms))
+        sizes = np.abs(Y[:, start : start + length], dtype=np.float64)
+        sizes /= deviation[:, None]
+        np.minimum(sizes, LARGEST, out=sizes)
+        for function, product, total in zip(functions, products, totals, strict=True):
+            values = function(sizes)
+            product += values @ values.T
+            total += values.sum(axis=1)
+    products -= totals[:, :, None] * totals[:, None] / m
+    norms = np.sqrt(np.maximum(np.einsum("kii->ki", products), 1e-12 * m))  # values all the same correlate with none
+    return np.asarray(products / (norms[:, :, None] * norms[:, None]))
+
+
+def _square(sizes: F64) -> F64:
+    return sizes * sizes - 1.0  # less about what the mean is: fewer digits cancel
+
+
+def _distance(sizes: F64) -> F64:
+    return np.abs(sizes - 0.5 * LARGEST)
 
 
 def suspicious_pairs(Y: Array, limit: int) -> list[tuple[int, int]]:
-    """Pairs of components whose clipped squares are most correlated; `Y` is ``(p, m)``."""
-    return _largest_pairs(np.abs(square_correlations(Y)) * math.sqrt(Y.shape[1]), SUSPICIOUS, limit)
+    """Pairs of components that look dependent, the most so first; `Y` is ``(p, m)``."""
+    return _largest_pairs(dependences(Y), SUSPICIOUS, limit)
 
 
 def flat_pairs(statistics: Statistics, limit: int) -> list[tuple[int, int]]:
