@@ -20,7 +20,7 @@ SUSPICIOUS = 3.0
 LARGEST = 2.5
 #: Flat pairs are looked at as well: m samples tell an angle to about one over the root of m times the curvature, and
 #: below this product there may be several optima, a nat or so apart.
-FLAT = 50.0
+FLAT = 200.0
 #: Nats over all samples that a turn must gain, and a turn of a flat pair.
 LEAST, LEAST_FLAT = 1.0, 0.1
 #: Pairs that may fail in a row, the most suspicious first, before the rest are taken to be fine.
