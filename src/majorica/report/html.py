@@ -21,7 +21,7 @@ from majorica.errors import ParameterError
 from majorica.origin import origin_of
 from majorica.persistence.atomic import write_atomically
 from majorica.report.components import MOST_PANELS, Drawing, feature_names
-from majorica.report.convergence import convergence_section
+from majorica.report.convergence import convergence_section, learns_in_passing
 from majorica.report.layout import HeadMap, image_shape_of, positions_of
 from majorica.report.measure import measure, source_variance, unit_variance_unmixing
 from majorica.report.repeat import fitted_path, notes, parameter_rows, path_in, python_lines, shell_command
@@ -154,14 +154,15 @@ class Report:
 
     def _facts(self) -> str:
         ica, seconds = self.ica, fit_seconds(self.ica)
-        explained = self.measures.explained_together
+        explained, gradient = self.measures.explained_together, float(self.ica._fitted.gradient)
+        loss_of = "nats a sample, the last ones" if learns_in_passing(ica) else "nats a sample"
         facts = [
             ("Samples", f"{ica.n_samples_seen_:,}", f"{ica.n_features_in_:,} features"),
             ("Components", f"{ica.n_components_:,}", f"rank {ica.rank_:,}"),
             ("Explained", f"{100 * explained:.3g} %", "of the variance"),
             ("Time", duration(seconds), f"{number(float(passes(ica)), 3)} passes"),
-            ("Loss", f"{ica.loss_:.4f}".replace("-", "−"), "nats a sample"),
-            ("Gradient", number(float(ica._fitted.gradient), 2), "largest entry, relative"),
+            ("Loss", f"{ica.loss_:.4f}".replace("-", "−"), loss_of),
+            ("Gradient", number(gradient, 2), "not computed" if np.isnan(gradient) else "largest entry, relative"),
         ]
         return "".join(
             f"<div><dt>{name}</dt><dd>{value}<small>{note}</small></dd></div>" for name, value, note in facts
