@@ -278,7 +278,7 @@ def test_names_that_differ_at_their_ends_are_told_apart():
 def test_bars_stay_beside_their_names(values):
     drawn = bars(["a", "b"], np.array(values), width=200)
     places = [(float(x), float(length)) for x, length in re.findall(r'x="([\d.]+)" y="\d+" width="([\d.]+)"', drawn)]
-    assert all(x > 89.9 and x + length < 200.1 for x, length in places)
+    assert all(x > 103.9 and x + length < 200.1 for x, length in places)
     assert places[0][1] * abs(values[1]) == pytest.approx(places[1][1] * abs(values[0]), abs=0.5)
 
 

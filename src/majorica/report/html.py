@@ -23,7 +23,7 @@ from majorica.persistence.atomic import write_atomically
 from majorica.report.components import MOST_PANELS, Drawing, feature_names
 from majorica.report.convergence import convergence_section, learns_in_passing
 from majorica.report.layout import HeadMap, image_shape_of, positions_of
-from majorica.report.measure import measure, source_variance, unit_variance_unmixing
+from majorica.report.measure import measure, sampling_rate, source_variance, unit_variance_unmixing
 from majorica.report.repeat import fitted_path, notes, parameter_rows, path_in, python_lines, shell_command
 from majorica.report.text import clean, clean_lines, duration, escape, isolate, number
 from majorica.report.warn import alerts
@@ -236,12 +236,6 @@ def path_of(X: Any, source: Any) -> str | None:
         return clean(os.fsdecode(os.fspath(X)), 1000)
     path = getattr(source, "path", None)
     return clean(path, 1000) if isinstance(path, str) else None
-
-
-def sampling_rate(source: Any) -> float | None:
-    """Samples a second, if the source is a recording."""
-    rate = getattr(source, "sfreq", None)
-    return None if rate is None else float(rate)
 
 
 def versions() -> list[tuple[str, str]]:

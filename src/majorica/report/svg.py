@@ -175,7 +175,7 @@ def bars(names: Sequence[str], values: F64, *, width: int = 190, row: int = 20) 
     values = np.asarray(values, dtype=np.float64)
     above, below = max(float(values.max(initial=0.0)), 0.0), max(float(-values.min(initial=0.0)), 0.0)
     height = row * len(names) + 4
-    labels = 0.45 * width
+    labels = 0.52 * width
     scale = (width - labels) / ((above + below) or 1.0)
     zero = labels + below * scale
     parts = [f'<svg class="chart weights" viewBox="0 0 {width} {height}" role="img" aria-label="largest weights">']

@@ -197,15 +197,20 @@ def pick_channels(raw: Any, picks: Any) -> tuple[str, ...]:
     return tuple(chosen.ch_names)
 
 
+def _plain(name: str) -> str:
+    """`name` as one would say it: letters and digits only, for PhysioNet's "Cz.." is Cz."""
+    return "".join(filter(str.isalnum, name.casefold()))
+
+
 def _unknown_channels(raw: Any, picks: Any) -> str:
     """What in `picks` is no channel, and what may be meant instead; empty if all are."""
     listed = [picks] if isinstance(picks, str) else list(picks) if isinstance(picks, Sequence | np.ndarray) else []
-    names = {str(name).casefold(): str(name) for name in raw.ch_names}
+    names = {_plain(name): str(name) for name in raw.ch_names}
     missing = [str(name) for name in listed if isinstance(name, str) and name not in raw.ch_names]
     missing = [name for name in missing if name not in raw.get_channel_types()]
     if not missing:
         return ""
-    close = [difflib.get_close_matches(name.casefold(), names, n=1) for name in missing]
+    close = [difflib.get_close_matches(_plain(name), names, n=1) for name in missing]
     meant = some_of([quoted(names[found[0]]) for found in close if found])
     guess = f" (did you mean {meant}?)" if meant else ""
     known = some_of([quoted(name) for name in raw.ch_names])
