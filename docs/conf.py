@@ -25,6 +25,7 @@ myst_heading_anchors = 3
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 autodoc_typehints = "none"
+strip_signature_backslash = True  # fitted attributes keep the underscore they end in
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "show-inheritance": False}
 

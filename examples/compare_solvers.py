@@ -16,6 +16,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from majorica import ICA
 from majorica.metrics import left_out_loss
@@ -51,6 +52,9 @@ def main(path="compare_solvers.png", n=50_000, p=10):
     for solver, (seconds, losses) in curves.items():
         axis.loglog(np.maximum(seconds, 1e-3), np.array(losses) - end + 1e-5, color=COLOURS[solver], label=solver)
     axis.set(xlabel="seconds", ylabel="loss on left-out samples, above the best")
+    axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.xaxis.set_minor_formatter(NullFormatter())
     axis.spines[["top", "right"]].set_visible(False)
     axis.legend(frameon=False)
     figure.savefig(path, dpi=120)

@@ -303,6 +303,11 @@ REDUNDANT = {
 }
 
 
+def test_a_rank_that_the_samples_limit_is_blamed_on_them() -> None:
+    with pytest.warns(RankWarning, match=r"rank 4 in 5 features \(5 samples span no more\)"):
+        ICA(random_state=0).fit(np.random.default_rng(0).laplace(size=(5, 5)))
+
+
 @every_solver
 @pytest.mark.parametrize("case", REDUNDANT)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import count
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -96,6 +99,17 @@ def test_trace_is_the_same_with_and_without_a_callback() -> None:
     for name in ("loss", "passes", "n_samples"):
         np.testing.assert_array_equal(watched.trace_[name], plain.trace_[name])
     np.testing.assert_array_equal(watched.components_, plain.components_)
+
+
+def test_each_second_of_a_stream_is_that_at_the_end_of_its_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start's as well: it is no gift."""
+    ticks = count()
+    monkeypatch.setattr("majorica.streaming.time", SimpleNamespace(perf_counter=lambda: float(next(ticks))))
+    ica = ICA(solver="online", random_state=0).fit(laplace(12_000, 3)[0])
+    seconds = ica.trace_["seconds"]
+    assert ica.trace_["n_samples"][0] == 10_000
+    assert seconds[0] == 1
+    assert (np.diff(seconds) >= 1).all()
 
 
 @pytest.mark.parametrize("kind", [bool, np.bool_])

@@ -113,8 +113,16 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         Mean of the features.
     whitening_ : ndarray (n_components, n_features)
         From centred features to white coordinates.
-    n_components_, rank_, n_features_in_, n_iter_, n_samples_seen_ : int
-        Components, numerical rank, features, passes made, samples seen.
+    n_components_ : int
+        Components.
+    rank_ : int
+        Numerical rank of the data.
+    n_features_in_ : int
+        Features.
+    n_iter_ : int
+        Passes over the data, rounded up.
+    n_samples_seen_ : int
+        Samples the fit has seen.
     feature_names_in_ : ndarray of str
         Feature names, where the input has them.
     unit_ : str

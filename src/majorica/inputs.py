@@ -120,8 +120,8 @@ def check_features(ica: Any, source: Source | Stream) -> None:
     if source.n_features != ica.n_features_in_:
         which = differences(getattr(ica, "feature_names_in_", None), source.feature_names)
         advice = (
-            f": {which}; pass picks=NAMES to choose those of feature_names_in_ (as_source takes it; without it "
-            "channels marked bad are left out), or fit again"
+            f": {which}; pass picks=NAMES to choose those of feature_names_in_ (as_source takes it); without it "
+            "channels marked bad are left out; or fit again"
         )
         raise DataError(
             f"X has {source.n_features} features, but ICA is expecting {ica.n_features_in_} features as input"

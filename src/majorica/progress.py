@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Steps from which the speed of convergence is judged.
 WINDOW = 12
+#: Columns that the words beside a bar take.
+WORDS = 60
 #: Seconds between two lines where no bar can be drawn.
 LINE_EVERY = 10.0
 
@@ -144,16 +146,22 @@ class Progress:
 
 
 def make_bar(console: Any, *, transient: bool) -> Any:
-    """A rich progress bar with room for the loss, the passes and the time left."""
+    """A rich progress bar with room for the loss, the passes and the time left.
+
+    On narrow terminals the words come first: the bar shrinks, then goes, then the times.
+    """
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as RichProgress
 
+    length = min(24, console.width - WORDS - 2)
+    bar = [BarColumn(bar_width=length, complete_style="cyan", finished_style="green")] if length >= 8 else []
+    left = [TextColumn("{task.fields[left]}", style="dim", markup=False)] if console.width >= WORDS else []
     return RichProgress(
         TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24, complete_style="cyan", finished_style="green"),
-        TimeElapsedColumn(),
+        *bar,
+        *([TimeElapsedColumn()] if left else []),
         TextColumn("{task.fields[text]}", markup=False),
-        TextColumn("{task.fields[left]}", style="dim", markup=False),
+        *left,
         console=console,
         transient=transient,
         redirect_stdout=False,

@@ -99,6 +99,7 @@ class StreamFit:
     state: OnlineState | None = None
     trace: ThinningTrace = field(default_factory=ThinningTrace)
     elapsed: float = 0.0  #: seconds spent learning
+    clock: float = field(default=0.0, metadata={"checkpoint": False})  #: when learning began, pauses left out
     stopped: bool = False  #: a callback asked to stop
     drift: Drift = field(default_factory=Drift)
     excess: float = 1.0  #: the most that a sample of the provisional model was divided by to draw it in
@@ -145,7 +146,7 @@ class StreamFit:
         If they cannot be used, DataError is raised and nothing has changed.
         """
         self._check(X)
-        began, before, engine = time.perf_counter(), self.elapsed, engine or ThreadEngine(1)
+        self.clock, engine = time.perf_counter() - self.elapsed, engine or ThreadEngine(1)
         try:
             while len(X) and not self.stopped:
                 if self.state is None:
@@ -156,7 +157,7 @@ class StreamFit:
                     size = self.options.batch_size
                     self._learn(X[:size], engine)
                     X = X[size:]
-                self.elapsed = before + time.perf_counter() - began
+                self.elapsed = time.perf_counter() - self.clock
         finally:
             if self.state is not None:
                 self.state.settle()
@@ -164,9 +165,8 @@ class StreamFit:
     def begin(self, engine: Engine) -> None:
         """Start from the samples so far, unless that is done, though they are fewer than starts usually have."""
         if self.state is None:
-            began = time.perf_counter()
+            self.clock = time.perf_counter() - self.elapsed
             self._start(engine)
-            self.elapsed += time.perf_counter() - began
 
     def warn_far(self) -> None:
         """Say once that samples lie farther out than sources' own values do, that they went flat, or came alive."""
@@ -301,6 +301,7 @@ class StreamFit:
         assert state is not None
         self.drift.update(state.answer, state.seen, self.options.half_life)
         state.passes = 1.0 if self.total is None else state.seen / self.total
+        self.elapsed = time.perf_counter() - self.clock
         record = (state.passes, self.elapsed, samples, state.loss, np.nan)
         self.trace.append(record)
         if self.options.callbacks:

@@ -269,7 +269,8 @@ def _warn_reduced(
     if rank == source.n_features or n_components is not None or source.n_features > source.n_samples:
         return
     one, more = "average reference or one duplicated feature?", "duplicated or linearly dependent features?"
-    why = _constant(source, varying) or (one if rank == source.n_features - 1 else more)
+    few = f"{source.n_samples} samples span no more" if rank == source.n_samples - 1 else ""
+    why = _constant(source, varying) or few or (one if rank == source.n_features - 1 else more)
     warnings.warn(
         f"the data has rank {rank} in {source.n_features} features ({why}); fitting {k} components.",
         RankWarning,

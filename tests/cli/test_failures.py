@@ -74,7 +74,7 @@ def test_bad_model(command, damage, data, model, tmp_path, capfd):
     ("words", "said"),
     [
         (["fit"], "Missing argument"),
-        (["fit", "x.npy", "--solver", "magic"], "magic"),
+        (["fit", "x.npy", "--solver", "magic"], "'--solver': 'magic' is not one of"),
         (["fit", "x.npy", "--n-components", "many"], "whole number"),
         (["fit", "x.npy", "--n-components", "1.5"], "between 0 and 1"),
         (["fit", "x.npy", "--max-iter", "0"], "max-iter"),
@@ -103,6 +103,8 @@ def test_wrong_extension(data, tmp_path, capfd):
     assert code == 3
     assert one_line(err)
     assert "unknown format '.dat'" in err
+    assert "a data frame" not in err
+    assert "from standard input, as -, with --n-features" in err
 
 
 def test_data_of_another_width(model, tmp_path, capfd):

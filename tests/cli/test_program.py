@@ -188,6 +188,29 @@ def test_stream_from_a_pipe(width, folder, tmp_path):
     np.testing.assert_allclose(np.load(tmp_path / "s.npy"), expected, atol=1e-4)
 
 
+def test_sources_leave_as_samples_come(folder):
+    X = samples(2500).astype("<f4")
+    expected = ICA.load(folder / "m.npz").transform(X.astype(np.float32))
+    process = subprocess.Popen(
+        [PROGRAM, "transform", folder / "m.npz", "-", "-o", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    for start, stop in ((0, 3), (3, 4), (4, 2500)):
+        sent = X[start:stop].tobytes()
+        process.stdin.write(sent[:-2])  # a sample in two parts
+        process.stdin.flush()
+        process.stdin.write(sent[-2:])
+        process.stdin.flush()
+        got = np.frombuffer(process.stdout.read(16 * (stop - start)), "<f4").reshape(-1, 4)
+        np.testing.assert_allclose(got, expected[start:stop], atol=1e-4)
+    rest, err = process.communicate(b"abcde", timeout=60)
+    assert rest == b""
+    assert err.count(b"5 bytes left over") == 1
+    assert process.returncode == 0
+
+
 def test_a_pipe_that_ends_within_a_sample_keeps_its_model(folder, tmp_path):
     X = samples(12_000).astype("<f4")
     commands = (

@@ -24,6 +24,8 @@ from majorica.cli.words import escaped, for_the_shell, printable
         ("raise max_iter, or tol if", "raise --max-iter, or --tol if"),
         ("max_iter passes were made; raise max_iter or tol", "--max-iter passes were made; raise --max-iter or --tol"),
         ("needs n_features=, how many", "needs --n-features, how many"),
+        ("n_components=0 must be None, a positive integer", "--n-components 0 must be a positive integer"),
+        ("file object with n_features=.", "file object with --n-features."),
         ("pass layout='channels-first' if", "pass --layout channels-first if"),
         ("layout='a b' is unknown", "--layout 'a b' is unknown"),
         (

@@ -157,6 +157,8 @@ def test_messages(tmp_path):
         eeglab.write_ica(path, ica, tmp_path / "y.mat")
     with pytest.raises(ParameterError, match="not fitted"):
         eeglab.write_ica(path, ICA())
+    with pytest.raises(ParameterError, match="path of the dataset first"):
+        eeglab.write_ica(ica, path)
     with pytest.raises(SourceError, match="no decomposition"):
         eeglab.read_ica(path)
     with pytest.raises(SourceError, match="no such file"):

@@ -12,7 +12,8 @@ from pages import HOSTILE, Page, channels, frame
 
 from majorica import ICA, Report
 from majorica.errors import DataError, OutlierWarning, ParameterError
-from majorica.report.text import clean, escape, number
+from majorica.report.svg import bars
+from majorica.report.text import both_ends, clean, escape, number
 from majorica.report.warn import warnings_of
 
 
@@ -222,6 +223,29 @@ def test_streams(fitted):
     assert "Measured on 1,200 samples" in page
 
 
+@pytest.mark.parametrize("container", ["stream", "array"])
+def test_what_was_fitted_online_is_drawn_over_its_samples(container):
+    X = channels(3, 30_000)
+    given = (X[start : start + 700] for start in range(0, len(X), 700)) if container == "stream" else X
+    ica = ICA(solver="online", random_state=0).fit(given)
+    page = Report(ica, X).html
+    chart = re.search(r'<div class="two by-passes">(.*?)</svg>', page)[1]
+    assert re.findall(r'<text class="mid"[^>]*>([^<]*)<', chart) == ["0", "10,000", "20,000", "30,000"]
+    line = re.search(r'<path class="line" d="([^"]*)"', chart)[1]
+    assert line.count("l") == len(ica.trace_) - 1
+    assert "more samples join in" not in page
+    assert "the last ones" in page
+    assert "not computed" in page
+
+
+def test_a_stream_of_few_samples_is_drawn_over_its_passes():
+    X = channels(3, 3000)
+    ica = ICA(solver="online", random_state=0).fit(iter([X]))
+    page = Report(ica, X).html
+    assert "passes over the data" in page
+    assert "the last ones" not in page
+
+
 def test_refuses(fitted):
     ica, X = fitted
     with pytest.raises(ParameterError, match="not fitted"):
@@ -241,6 +265,23 @@ def test_small_data(shape):
     assert Page(Report(ica, X).html).elements["details"] == ica.n_components_
 
 
+def test_names_that_differ_at_their_ends_are_told_apart():
+    data = frame([f"ENSG00000{j:06d}" for j in range(8)])
+    page = Report(ICA(random_state=0).fit(data), data).html
+    labels = re.search(r'<svg class="chart weights".*?</svg>', page)[0]
+    shown = re.findall(r"</title>([^<]*)</text>", labels)
+    assert len(set(shown)) == len(shown) == 7
+    assert all(len(label) == 12 and label.startswith("ENSG00…0000") for label in shown)
+
+
+@pytest.mark.parametrize("values", [[3.0, 2.0], [-3.0, -2.0], [3.0, -2.0], [0.0, 0.0]])
+def test_bars_stay_beside_their_names(values):
+    drawn = bars(["a", "b"], np.array(values), width=200)
+    places = [(float(x), float(length)) for x, length in re.findall(r'x="([\d.]+)" y="\d+" width="([\d.]+)"', drawn)]
+    assert all(x > 103.9 and x + length < 200.1 for x, length in places)
+    assert places[0][1] * abs(values[1]) == pytest.approx(places[1][1] * abs(values[0]), abs=0.5)
+
+
 def test_text():
     assert number(0.0) == "0"
     assert number(-1234.5) == "−1,234"
@@ -248,4 +289,6 @@ def test_text():
     assert number(float("nan")) == "–"
     assert clean("a\n\tb") == "a b"
     assert clean("x" * 500, 10) == "x" * 9 + "…"
+    assert both_ends("0123456789", 10) == "0123456789"
+    assert both_ends("0123456789A", 10) == "01234…789A"
     assert escape("<&\"'>") == "&lt;&amp;&quot;&#x27;&gt;"

@@ -88,6 +88,15 @@ def test_refuses(fitted):
         report.plot_topographies(ica)
 
 
+def test_recordings_bring_their_rate():
+    mne = pytest.importorskip("mne")
+    raw = mne.io.RawArray(channels(4).T, mne.create_info(4, 100.0, "eeg"), verbose="ERROR")
+    ica = ICA(random_state=0).fit(raw)
+    assert report.plot_psd(ica, raw).axes[0].get_xlabel() == "Hz"
+    assert report.plot_psd(ica, raw).axes[0].get_lines()[0].get_xdata()[-1] == 50
+    assert report.plot_sources(ica, raw).axes[0].get_xlabel() == "seconds"
+
+
 def test_tile():
     sheet = tile([np.full((2, 3), value) for value in (1.0, -2.0, 0.0)])
     assert sheet.shape == (7, 9)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -85,6 +86,26 @@ def test_bar_is_closed_after_an_error(terminal):
         fail()
     assert "loss 2.5000" in out.getvalue()
     assert out.getvalue().endswith("\x1b[?25h" if terminal else "done\n"), "the cursor is shown again"
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (100, "fitting [━ ]{24} 0:00:00 loss 2.5000, 1.0 passes at most 89 s left"),
+        (80, "fitting [━ ]{18} 0:00:00 loss 2.5000, 1.0 passes at most 89 s left"),
+        (60, "fitting 0:00:00 loss 2.5000, 1.0 passes at most 89 s left"),
+        (40, "fitting loss 2.5000, 1.0 passes"),
+    ],
+)
+def test_narrow_terminals_keep_the_words(width, shown):
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=width, color_system=None, _environ={"TERM": "xterm"})
+    with Progress(Forecast(n_samples=10, max_iter=90, tol=None), console=console) as progress:
+        progress(step(1.0, 0.5))
+        progress._bar.refresh()
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue())
+    assert any(re.fullmatch(shown, line) for line in plain.split("\r")), plain
+    assert "…" not in plain
 
 
 @pytest.mark.parametrize("solver", ["progressive", "incremental", "batch", "online"])

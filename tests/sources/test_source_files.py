@@ -134,6 +134,9 @@ def test_npz_members(tmp_path):
         as_source(tmp_path / "x.npz")
     with pytest.raises(DataError, match="no array 'c'"):
         as_source(f"{tmp_path / 'x.npz'}:c")
+    np.savez(tmp_path / "many.npz", **{f"a{j:02d}": X for j in range(24)})
+    with pytest.raises(DataError, match=r"24 arrays \(a00, .*, a07 and 16 more\)"):
+        as_source(tmp_path / "many.npz")
     np.save(tmp_path / "x.npy", X)
     with pytest.raises(SourceError, match="no such file"):
         as_source(f"{tmp_path / 'x.npy'}:c")

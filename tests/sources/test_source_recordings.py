@@ -68,6 +68,10 @@ def test_picks():
     assert raw.ch_names == ["c0", "c1", "c2", "c3"]
     with pytest.raises(ParameterError, match="nothing"):
         as_source(raw, picks=["nothing"])
+    raw.rename_channels({"c0": "Fcz.", "c2": "Cz.."})
+    known = r"the channels are 'Fcz\.', 'c1', 'Cz\.\.', 'c3'"
+    with pytest.raises(ParameterError, match=rf"no channel or type 'cz' \(did you mean 'Cz\.\.'\?\); {known}$"):
+        as_source(raw, picks=["c1", "cz"])
     with pytest.raises(DataError, match="no good data channel"):
         as_source(make_raw(types="stim"))
     with pytest.raises(ParameterError, match="samples-first"):

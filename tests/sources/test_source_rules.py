@@ -110,6 +110,12 @@ def test_layout_of_array_files(tmp_path):
         np.testing.assert_array_equal(as_source(tmp_path / name, layout="samples-first").read(0, 3), x)
         np.testing.assert_array_equal(as_source(tmp_path / name, layout="channels-first").read(0, 4), x.T)
     assert as_source(x).n_samples == 3, "arrays in memory are samples first"
+    np.save(tmp_path / "one.npy", x[:1])
+    with pytest.raises(DataError, match=r"1 channel, .* 1 sample of 4 features"):
+        as_source(tmp_path / "one.npy")
+    np.save(tmp_path / "none.npy", x[:0])
+    with pytest.raises(DataError, match=r"0 sample\(s\)"):
+        as_source(tmp_path / "none.npy")
     with pytest.raises(ParameterError, match="layout='wide'"):
         as_source(x, layout="wide")
 

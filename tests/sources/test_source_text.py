@@ -134,3 +134,8 @@ def test_missing_cells_are_errors_and_nan_is_not(cell, tmp_path):
     with pytest.raises(DataError, match=f"line 3, column 2: '{cell}' is not a number"):
         as_source(write(tmp_path / "x.csv", f"a,b\n1,2\n3,{cell}\n"))
     assert np.isnan(as_source(write(tmp_path / "x.csv", "a,b\n1,2\n3,nan\n")).read(1, 2)[0, 1])
+
+
+def test_decimal_commas_are_named(tmp_path):
+    with pytest.raises(DataError, match="'1,5' is not a number; write decimals with points"):
+        as_source(write(tmp_path / "x.csv", "a;b\n1,5;2,5\n"))

@@ -40,7 +40,8 @@ def explain(error: Exception, *, traceback: bool = False) -> int:
     if hasattr(error, "format_message"):  # the command-line parser's own errors
         context: Any = getattr(error, "ctx", None)
         command = getattr(context, "command_path", "majorica")
-        say(f"{error.format_message().rstrip('.')}; see {command} --help")
+        said = error.format_message().replace("Value error, ", "").rstrip(".")
+        say(f"{said}; see {command} --help")
         return USAGE
     if isinstance(error, MajoricaError):
         say(for_the_shell(str(error)))

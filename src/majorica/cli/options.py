@@ -62,7 +62,13 @@ Input = Annotated[
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A file written by majorica fit.", show_default=False)]
 ModelOutput = Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="Where the model goes.")]
 SourcesOutput = Annotated[
-    str, typer.Option("-o", "--output", metavar="FILE", help="Where the sources go; - is the standard output.")
+    str,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="Where the sources go; - is the standard output, raw float32 if INPUT is - too.",
+    ),
 ]
 ReportOutput = Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="Where the page goes.")]
 Folder = Annotated[str, typer.Option("--folder", metavar="DIR", help="Where picture and report go.")]

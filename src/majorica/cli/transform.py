@@ -38,11 +38,15 @@ def run(
         ica = load_model(model)
         if source == "-" and n_features is None:
             n_features = int(ica.n_features_in_)
-        data = open_source(source, layout=layout, picks=picks, n_features=n_features)
+        live = source == "-" and to_stdout and layout is None and picks is None
+        if live:
+            data = live_source(n_features)
+        else:
+            data = open_source(source, layout=layout, picks=picks, n_features=n_features)
         with bar(data.n_samples, show=progress_level(verbose=verbose, quiet=quiet) > 0) as advance:
-            if to_stdout:
-                if data.n_samples is None:
-                    raise UsageError("a stream has no known length; write its sources to a file")
+            if live:
+                n = pass_on(ica, data, sys.stdout.buffer, advance)
+            elif to_stdout:
                 n = write_sources(ica, data, sys.stdout.buffer, advance)
             else:
                 n = _to_file(ica, data, output, advance)
@@ -86,6 +90,32 @@ def write_sources(ica: Any, data: Any, file: IO[bytes], advance: Callable[[int],
         file.write(np.ascontiguousarray(ica.transform(as_source(block)), dtype=data.dtype).data)
         advance(len(block))
     return shape[0]
+
+
+def live_source(n_features: int | None) -> Any:
+    """Raw samples from the standard input as they come."""
+    from majorica.sources.stream import raw_stream
+
+    return raw_stream(sys.stdin.buffer, n_features=n_features, live=True)
+
+
+def pass_on(ica: Any, data: Any, file: IO[bytes], advance: Callable[[int], None]) -> int:
+    """Write the sources of a stream as raw little-endian float32, each block as soon as it is there."""
+    import numpy as np
+
+    from majorica.inputs import check_features
+    from majorica.sources import as_source
+    from majorica.units import in_unit_of
+
+    check_features(ica, data)
+    stream: Any = in_unit_of(ica, data)
+    n = 0
+    for block in stream:
+        file.write(np.ascontiguousarray(ica.transform(as_source(block)), dtype="<f4").data)
+        file.flush()
+        advance(len(block))
+        n += len(block)
+    return n
 
 
 def blocks_of(data: Any) -> Iterator[Any]:

@@ -34,6 +34,8 @@ _PHRASES = {
     "feature_names_in_": "the model's features",
     "drop such samples before fit, or go on with the next block by partial_fit": "drop such samples first",
     "leave it None": "leave it out",
+    "must be None, a positive": "must be a positive",
+    "pass mne.io.read_raw(path) instead of the path": "save it again first: mne.io.read_raw(path).save('left_raw.fif')",
     "leave layout out": "leave it out",
     "run the same call again": "run the same command again",
     "make the same call as before": "give the same command as before",

@@ -201,7 +201,8 @@ def spectrum_chart(measures: Measures, i: int, sfreq: float | None) -> str:
     margin = max(0.06 * (high - low), 1.0 - 0.5 * (high - low))  # two decades at least: noise is to look flat
     label = "frequency, Hz" if sfreq else "cycles a sample"
     span = (0.0, float(frequencies[-1]))
-    chart = Chart(span, (low - margin, high + margin), "spectrum", label, log_y=True, width=250, height=170)
+    power_unit = "power, 1/Hz" if sfreq else "power"  # sources have unit variance
+    chart = Chart(span, (low - margin, high + margin), "spectrum", label, power_unit, log_y=True, width=250, height=170)
     chart.line(frequencies, power)
     return chart.render()
 

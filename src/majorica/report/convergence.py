@@ -14,17 +14,21 @@ MOST_POINTS = 400
 
 
 def convergence_section(ica: Any) -> str:
-    """Loss and gradient against passes and, at a click, against seconds."""
+    """Loss and gradient against passes (samples, if each step has its own) and, at a click, against seconds."""
     trace = ica.trace_
     if len(trace) < 2:
         return '<p class="note">The fit took a single step.</p>'
+    online = learns_in_passing(ica)
     keep = np.unique(np.linspace(0, len(trace) - 1, MOST_POINTS).astype(int))
+    seen = np.cumsum(trace["n_samples"])[keep]
     trace = trace[keep]
-    grown = np.flatnonzero(np.diff(trace["n_samples"]) > 0) + 1
-    online = ica.stop_reason_.startswith("the stream")
+    # Losses of different samples are not comparable, but for those of a stream there are no others.
+    level = np.zeros(len(trace)) if online else trace["n_samples"]
+    grown = np.flatnonzero(np.diff(level) > 0) + 1
+    axis = (seen, "samples") if online else (trace["passes"], "passes over the data")
     by_passes, by_time = (
-        _charts(trace, trace[name], label, trace[name][grown].tolist() if len(grown) < 20 else [], target(ica))
-        for name, label in (("passes", "samples" if online else "passes over the data"), ("seconds", "seconds"))
+        _charts(trace, level, x, label, x[grown].tolist() if len(grown) < 20 else [], target(ica))
+        for x, label in (axis, (trace["seconds"], "seconds"))
     )
     rule = '<span><i class="k-rule"></i>more samples join in</span>' if 0 < len(grown) < 20 else ""
     early = '<span><i class="k-early"></i>gradient on a subset</span>' if len(grown) else ""
@@ -38,6 +42,11 @@ def convergence_section(ica: Any) -> str:
     )
 
 
+def learns_in_passing(ica: Any) -> bool:
+    """Whether each step had samples of its own, as in a stream; a fit of few samples has the same ones in all."""
+    return ica.stop_reason_.startswith("the stream") and int(ica.trace_["n_samples"].sum()) <= int(ica.n_samples_seen_)
+
+
 def target(ica: Any) -> float | None:
     """The gradient at which the fit was to stop; None if it had no such goal, or stopped by another rule."""
     if ica.tol is not None:
@@ -46,11 +55,10 @@ def target(ica: Any) -> float | None:
     return floor if ica._fitted.gradient <= floor else None
 
 
-def _charts(trace: Any, x: Any, label: str, rules: list[float], goal: float | None) -> str:
+def _charts(trace: Any, level: Any, x: Any, label: str, rules: list[float], goal: float | None) -> str:
     span = (0.0, float(x[-1]) or 1.0)
-    loss, level = trace["loss"], trace["n_samples"]
-    last = level == level[-1]
-    # Losses of different samples are not comparable: only those of the last level are drawn.
+    loss = trace["loss"]
+    last = level == level[-1]  # only losses of the last level are drawn
     if last.sum() < 2:
         last = np.ones_like(last)
     low, high = float(np.nanmin(loss[last])), float(np.nanmax(loss[last]))

@@ -21,9 +21,9 @@ from majorica.errors import ParameterError
 from majorica.origin import origin_of
 from majorica.persistence.atomic import write_atomically
 from majorica.report.components import MOST_PANELS, Drawing, feature_names
-from majorica.report.convergence import convergence_section
+from majorica.report.convergence import convergence_section, learns_in_passing
 from majorica.report.layout import HeadMap, image_shape_of, positions_of
-from majorica.report.measure import measure, source_variance, unit_variance_unmixing
+from majorica.report.measure import measure, sampling_rate, source_variance, unit_variance_unmixing
 from majorica.report.repeat import fitted_path, notes, parameter_rows, path_in, python_lines, shell_command
 from majorica.report.text import clean, clean_lines, duration, escape, isolate, number
 from majorica.report.warn import alerts
@@ -154,14 +154,15 @@ class Report:
 
     def _facts(self) -> str:
         ica, seconds = self.ica, fit_seconds(self.ica)
-        explained = self.measures.explained_together
+        explained, gradient = self.measures.explained_together, float(self.ica._fitted.gradient)
+        loss_of = "nats a sample, the last ones" if learns_in_passing(ica) else "nats a sample"
         facts = [
             ("Samples", f"{ica.n_samples_seen_:,}", f"{ica.n_features_in_:,} features"),
             ("Components", f"{ica.n_components_:,}", f"rank {ica.rank_:,}"),
             ("Explained", f"{100 * explained:.3g} %", "of the variance"),
             ("Time", duration(seconds), f"{number(float(passes(ica)), 3)} passes"),
-            ("Loss", f"{ica.loss_:.4f}".replace("-", "−"), "nats a sample"),
-            ("Gradient", number(float(ica._fitted.gradient), 2), "largest entry, relative"),
+            ("Loss", f"{ica.loss_:.4f}".replace("-", "−"), loss_of),
+            ("Gradient", number(gradient, 2), "not computed" if np.isnan(gradient) else "largest entry, relative"),
         ]
         return "".join(
             f"<div><dt>{name}</dt><dd>{value}<small>{note}</small></dd></div>" for name, value, note in facts
@@ -235,12 +236,6 @@ def path_of(X: Any, source: Any) -> str | None:
         return clean(os.fsdecode(os.fspath(X)), 1000)
     path = getattr(source, "path", None)
     return clean(path, 1000) if isinstance(path, str) else None
-
-
-def sampling_rate(source: Any) -> float | None:
-    """Samples a second, if the source is a recording."""
-    rate = getattr(source, "sfreq", None)
-    return None if rate is None else float(rate)
 
 
 def versions() -> list[tuple[str, str]]:

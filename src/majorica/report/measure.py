@@ -162,6 +162,12 @@ def _measures(
     )
 
 
+def sampling_rate(source: Any) -> float | None:
+    """Samples a second, if the source is a recording."""
+    rate = getattr(source, "sfreq", None)
+    return None if rate is None else float(rate)
+
+
 def unit_variance_unmixing(ica: Any) -> tuple[F64, F64, F64]:
     """Unmixing matrix to sources of unit variance, the mean, and the sources' scale in the model's units."""
     fitted = ica._fitted

@@ -21,7 +21,7 @@ from majorica.report.components import family, feature_names
 from majorica.report.convergence import target
 from majorica.report.figures import BLUE, INK, ORANGE, SOFT, WASH, chosen_components, diverging_map, make_axes, tidy
 from majorica.report.maps import plot_filters, plot_topographies
-from majorica.report.measure import EDGES, Measures, measure, source_variance
+from majorica.report.measure import EDGES, measure, sampling_rate, source_variance
 from majorica.sources import as_source
 
 __all__ = [
@@ -125,7 +125,7 @@ def plot_sources(
     components : sequence of int, optional
         Which; the first 16 by default.
     sfreq : float, optional
-        Samples a second.
+        Samples a second; recordings know it.
     ax : Axes, optional
 
     Returns
@@ -133,7 +133,9 @@ def plot_sources(
     matplotlib.figure.Figure
     """
     chosen = chosen_components(ica, components, 16)
-    measures = _measures(ica, X, sfreq, max_samples=20_000)
+    source = as_source(X)
+    sfreq = sampling_rate(source) if sfreq is None else sfreq
+    measures = measure(ica, source, sfreq=sfreq, max_samples=20_000)
     figure, (axes,) = make_axes(ax, 1, 9, 1.2 + 0.42 * len(chosen))
     position = measures.trace_start + np.arange(measures.trace.shape[1])
     time = position / sfreq if sfreq else position
@@ -166,7 +168,7 @@ def plot_densities(ica: Any, X: Any, *, components: Sequence[int] | None = None,
     matplotlib.figure.Figure
     """
     chosen = chosen_components(ica, components, 12)
-    measures = _measures(ica, X, None)
+    measures = measure(ica, as_source(X))
     rows = math.ceil(len(chosen) / 4)
     figure, all_axes = make_axes(ax, len(chosen), 2.5 * min(4, len(chosen)) + 0.6, 2.0 * rows + 0.3, columns=4)
     s = np.linspace(EDGES[0], EDGES[-1], 241)
@@ -194,7 +196,7 @@ def plot_psd(
     X : object
         The data, anything ``as_source`` takes.
     sfreq : float, optional
-        Samples a second.
+        Samples a second; recordings know it.
     components : sequence of int, optional
         Which; the first 12 by default.
     ax : Axes or sequence of Axes, optional
@@ -205,7 +207,9 @@ def plot_psd(
     matplotlib.figure.Figure
     """
     chosen = chosen_components(ica, components, 12)
-    measures = _measures(ica, X, sfreq)
+    source = as_source(X)
+    sfreq = sampling_rate(source) if sfreq is None else sfreq
+    measures = measure(ica, source, sfreq=sfreq)
     if not measures.spectrum.shape[1]:
         raise ParameterError(f"a spectrum needs at least 512 samples, there are {measures.n_used}")
     rows = math.ceil(len(chosen) / 4)
@@ -217,10 +221,6 @@ def plot_psd(
     for axes in all_axes[-4:]:
         axes.set_xlabel("Hz" if sfreq else "cycles a sample", size=8)
     return figure
-
-
-def _measures(ica: Any, X: Any, sfreq: float | None, *, max_samples: int = 200_000) -> Measures:
-    return measure(ica, as_source(X), sfreq=sfreq, max_samples=max_samples)
 
 
 def _label(name: str) -> str:

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from majorica.report.text import escape, number
+from majorica.report.text import both_ends, escape, number
 
 F64 = npt.NDArray[np.float64]
 
@@ -170,19 +170,24 @@ def thin(values: F64, columns: int) -> tuple[F64, F64]:
     return index.astype(float), values[index]
 
 
-def bars(names: Sequence[str], values: F64, *, width: int = 210, row: int = 20) -> str:
-    """Horizontal bars about a middle line, for the weights of a few features."""
-    peak = float(np.abs(values).max(initial=0.0)) or 1.0
+def bars(names: Sequence[str], values: F64, *, width: int = 190, row: int = 20) -> str:
+    """Horizontal bars beside their names, for the weights of a few features; those below zero point left."""
+    values = np.asarray(values, dtype=np.float64)
+    above, below = max(float(values.max(initial=0.0)), 0.0), max(float(-values.min(initial=0.0)), 0.0)
     height = row * len(names) + 4
-    middle, reach = 0.62 * width, 0.36 * width
-    parts = [f'<svg class="chart" viewBox="0 0 {width} {height}" role="img" aria-label="largest weights">']
+    labels = 0.52 * width
+    scale = (width - labels) / ((above + below) or 1.0)
+    zero = labels + below * scale
+    parts = [f'<svg class="chart weights" viewBox="0 0 {width} {height}" role="img" aria-label="largest weights">']
     for k, (name, value) in enumerate(zip(names, values.tolist(), strict=True)):
-        length = abs(value) / peak * reach
-        start = middle if value >= 0 else middle - length
+        length = abs(value) * scale
+        start = zero if value >= 0 else zero - length
         kind = "positive" if value >= 0 else "negative"
         parts.append(
             f'<rect class="{kind}" x="{start:.1f}" y="{k * row + 4}" width="{length:.1f}" height="{row - 7}"/>'
         )
-        parts.append(f'<text x="0" y="{k * row + 15}">{escape(name, 9)}</text>')
-    parts.append(f'<path class="axis" d="M{middle:g} 0V{height}"/>')
+        parts.append(
+            f'<text x="0" y="{k * row + 15}"><title>{escape(name)}</title>{escape(both_ends(name, 12))}</text>'
+        )
+    parts.append(f'<path class="axis" d="M{zero:.1f} 0V{height}"/>')
     return "".join(parts) + "</svg>"

@@ -19,6 +19,13 @@ def clean(text: Any, longest: int = LONGEST) -> str:
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
+def both_ends(text: Any, longest: int) -> str:
+    """`text` as :func:`clean` makes it, cut in its middle: names in a row often differ only at their ends."""
+    line = clean(text)
+    kept = longest - 1
+    return line if len(line) <= longest else f"{line[: kept - kept // 2]}…{line[-(kept // 2) :]}"
+
+
 def clean_lines(text: str) -> str:
     """`text` without control characters, its lines and their indents as they are."""
     return "\n".join(_CONTROL.sub("\ufffd", line) for line in text.split("\n"))

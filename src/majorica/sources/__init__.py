@@ -101,10 +101,14 @@ _BLOCKS = (
     ("pyarrow", "RecordBatch"),
 )
 
+_FILES = ".npy .npz .zarr .h5 .parquet .arrow .csv .set .fif .edf .bdf .vhdr"
 _ACCEPTED = (
     "an array, a data frame, a Dask array, an xarray DataArray, an MNE Raw or Epochs object, the path of a file "
-    "(.npy .npz .zarr .h5 .parquet .arrow .csv .set .fif .edf .bdf .vhdr), a list or an iterable of 2-D blocks, "
-    "or a binary file object"
+    f"({_FILES}), a list or an iterable of 2-D blocks, or a binary file object"
+)
+#: What to do with a file whose name ends in none of these.
+_UNKNOWN = (
+    f"known are {_FILES}; if it holds raw samples, open it in binary mode and pass the file object with n_features="
 )
 
 
@@ -216,7 +220,7 @@ def _from_path(text: str | bytes, layout: Layout | None, n_features: int | None,
         kind = FORMATS[suffix]
     else:
         extension = os.path.splitext(name)[1]
-        hint = f"open the {_COMPANIONS[extension]} file beside it" if extension in _COMPANIONS else f"pass {_ACCEPTED}"
+        hint = f"open the {_COMPANIONS[extension]} file beside it" if extension in _COMPANIONS else _UNKNOWN
         raise SourceError(f"{path}: unknown format {extension or '(no extension)'!r}; {hint}.")
     return _open_format(kind, path, member=member, layout=layout, picks=picks)
 

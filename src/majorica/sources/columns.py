@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from majorica.errors import DataTypeError, ParameterError
 from majorica.sources.array import ArraySource, ColumnsSource
+from majorica.sources.names import some_of
 
 
 def frame_source(frame: Any, *, picks: Sequence[Any] | None = None) -> ArraySource | ColumnsSource:
@@ -41,8 +42,8 @@ def pick_columns(label: str, names: Sequence[Any], picks: Sequence[Any]) -> list
     missing = [name for name in wanted if name not in names]
     if missing or not wanted:
         raise ParameterError(
-            f"{label}: picks names no column {', '.join(map(repr, missing[:10]))}; "
-            f"the columns are {', '.join(map(repr, names[:20]))}."
+            f"{label}: picks names no column {some_of([repr(name) for name in missing])}; "
+            f"the columns are {some_of([repr(name) for name in names], 20)}."
         )
     return wanted
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import warnings
 from collections.abc import Sequence
 from typing import IO, Any
@@ -127,8 +128,10 @@ def _explain(
             return DataError(f"{path}: line {row} has {len(cells)} cells, the first line has {width}.")
         for j in columns or range(width):
             if not is_number(cells[j]):
+                comma = re.fullmatch(r"[+-]?\d*,\d+([eE][+-]?\d+)?", cells[j].strip())
+                advice = "write decimals with points" if comma else "fill or drop such cells"
                 return DataError(
                     f"{path}: line {row}, column {j + 1}: {cells[j][:40]!r} is not a number; "
-                    "fill or drop such cells, or choose columns with picks=."
+                    f"{advice}, or choose columns with picks=."
                 )
     return None

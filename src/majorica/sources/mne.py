@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from majorica.sources.chanlocs import Sensors
 from majorica.sources.chunks import bounds_of
 from majorica.sources.fif import check_fif_size, holds_epochs
 from majorica.sources.matrix import FileSource, MatrixSource
+from majorica.sources.names import quoted, some_of
 from majorica.sources.rules import check_shape, float_dtype
 
 
@@ -190,8 +192,31 @@ def pick_channels(raw: Any, picks: Any) -> tuple[str, ...]:
     except Exception as error:
         if picks is None:
             raise DataError("The recording has no good data channel; name channels with picks=.") from error
-        raise ParameterError(f"picks={picks!r} chooses no channels of the recording: {error}") from error
+        unknown = _unknown_channels(sample, picks)
+        raise ParameterError(unknown or f"picks={picks!r} chooses no channels of the recording: {error}") from error
     return tuple(chosen.ch_names)
+
+
+def _plain(name: str) -> str:
+    """`name` as one would say it: letters and digits only, for PhysioNet's "Cz.." is Cz."""
+    return "".join(filter(str.isalnum, name.casefold()))
+
+
+def _unknown_channels(raw: Any, picks: Any) -> str:
+    """What in `picks` is no channel, and what may be meant instead; empty if all are."""
+    listed = [picks] if isinstance(picks, str) else list(picks) if isinstance(picks, Sequence | np.ndarray) else []
+    names = {_plain(name): str(name) for name in raw.ch_names}
+    missing = [str(name) for name in listed if isinstance(name, str) and name not in raw.ch_names]
+    missing = [name for name in missing if name not in raw.get_channel_types()]
+    if not missing:
+        return ""
+    close = [difflib.get_close_matches(_plain(name), names, n=1) for name in missing]
+    meant = some_of([quoted(names[found[0]]) for found in close if found])
+    guess = f" (did you mean {meant}?)" if meant else ""
+    known = some_of([quoted(name) for name in raw.ch_names])
+    return (
+        f"picks names no channel or type {some_of([quoted(name) for name in missing])}{guess}; the channels are {known}"
+    )
 
 
 def good_ranges(raw: Any) -> list[tuple[int, int]]:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from majorica.errors import DataError, DataTypeError, SourceError
 from majorica.sources.matrix import FileSource
+from majorica.sources.names import some_of
 from majorica.sources.rules import file_layout, float_dtype
 from majorica.sources.spool import TemporaryFile
 
@@ -70,7 +71,7 @@ class NpzSource(NpySource):
 
     def _find(self, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-        listed = ", ".join(sorted(members)[:20]) or "nothing"
+        listed = some_of(sorted(members)) or "nothing"
         if self.member is None:
             if len(members) != 1:
                 raise DataError(

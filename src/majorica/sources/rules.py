@@ -82,11 +82,13 @@ def file_layout(shape: Sequence[int], layout: Layout | None) -> Layout:
     rows, columns = check_two_dimensional(shape)
     if layout is not None:
         return layout
+    check_shape(rows, columns)
     if rows < columns:
+        s = "s" if rows > 1 else ""
         raise DataError(
             f"The array of shape ({rows}, {columns}) has fewer rows than columns, so its layout is ambiguous: "
-            f"pass layout='channels-first' if it holds {rows} channels, or layout='samples-first' "
-            f"if it really holds {rows} samples of {columns} features."
+            f"pass layout='channels-first' if it holds {rows} channel{s}, or layout='samples-first' "
+            f"if it really holds {rows} sample{s} of {columns} features."
         )
     return "samples-first"
 

@@ -11,6 +11,7 @@ from majorica.errors import DataError
 from majorica.sources.base import Array
 from majorica.sources.chunks import ChunkCache, slab_bounds
 from majorica.sources.matrix import MatrixSource
+from majorica.sources.names import some_of
 from majorica.sources.rules import Layout, as_block, check_shape, check_two_dimensional, float_dtype, text_names
 
 
@@ -92,7 +93,7 @@ def choose(label: str, arrays: dict[str, Any]) -> Any:
     if len(matrices) == 1:
         return next(iter(matrices.values()))
     if matrices:
-        listed = ", ".join(f"{name} {tuple(array.shape)}" for name, array in sorted(matrices.items())[:20])
+        listed = some_of([f"{name} {tuple(array.shape)}" for name, array in sorted(matrices.items())])
         raise DataError(f"{label}: holds {len(matrices)} matrices ({listed}); name one of them as '{label}:NAME'.")
-    listed = ", ".join(f"{name} {array.shape}" for name, array in sorted(arrays.items())[:20]) or "nothing"
+    listed = some_of([f"{name} {array.shape}" for name, array in sorted(arrays.items())]) or "nothing"
     raise DataError(f"{label}: holds no matrix; found {listed}.")

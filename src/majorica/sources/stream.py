@@ -109,15 +109,18 @@ class BlockStream:
         return f"<BlockStream: {self.n_features} features, {self.dtype}>"
 
 
-def raw_blocks(file: IO[bytes], n_features: int, length: int = RAW_BLOCK) -> Iterator[Array]:
+def raw_blocks(file: IO[bytes], n_features: int, length: int = RAW_BLOCK, *, live: bool = False) -> Iterator[Array]:
     """Blocks of `length` samples from raw little-endian float32, sample after sample; the last may be short.
 
+    A `live` one waits for no more than one sample: its blocks are what has come, at most `length` samples.
     Of a sample that the end cuts the bytes are dropped, with a warning: all before it was whole.
     """
     sample_bytes = 4 * n_features
     start = True
     while True:
-        data = _read_exactly(file, length * sample_bytes)
+        data = (_read_available if live else _read_exactly)(file, length * sample_bytes)
+        if live and len(data) % sample_bytes:
+            data += _read_exactly(file, sample_bytes - len(data) % sample_bytes)
         if start and data.startswith((b"\x93NUMPY", b"PK\x03\x04", b"\x89HDF", b"PAR1", b"ARROW1")):
             raise SourceError(
                 "The stream is a .npy, .npz, HDF5, Parquet or Arrow file, but raw float32 is expected; "
@@ -140,17 +143,17 @@ def raw_blocks(file: IO[bytes], n_features: int, length: int = RAW_BLOCK) -> Ite
                 TruncatedWarning,
                 stacklevel=2,
             )
-        if len(data) < length * sample_bytes:
+        if spare or not data or (len(data) < length * sample_bytes and not live):
             return
 
 
-def raw_stream(file: IO[bytes], *, n_features: int | None) -> BlockStream:
+def raw_stream(file: IO[bytes], *, n_features: int | None, live: bool = False) -> BlockStream:
     """A stream of raw little-endian float32 samples of `n_features` each from a binary file object."""
     if n_features is None:
         raise ParameterError("A raw binary stream needs n_features=, how many float32 values make one sample.")
     if n_features < 1:
         raise ParameterError(f"n_features={n_features} must be at least 1.")
-    return BlockStream(raw_blocks(file, n_features), n_features=n_features)
+    return BlockStream(raw_blocks(file, n_features, live=live), n_features=n_features)
 
 
 def _read_exactly(file: IO[bytes], size: int) -> bytes:
@@ -165,6 +168,12 @@ def _read_exactly(file: IO[bytes], size: int) -> bytes:
         parts.append(part)
         size -= len(part)
     return b"".join(parts)
+
+
+def _read_available(file: Any, size: int) -> bytes:
+    """What a buffered pipe has by now, `size` bytes at most; nothing only at the end."""
+    data: bytes = file.read1(size)
+    return data
 
 
 def first_tensor(item: Any) -> Any:
