@@ -36,6 +36,7 @@ SHAPES: dict[str, dict[str, str]] = {
         "shift": "p",
         "visits": "p",
         "means": "p 5|0 5",
+        "sizes": "3 p|3 0",
         "covariance": "p p",
         "units": "p p|0 0",
         "centre": "p|0",
@@ -159,7 +160,9 @@ RULES: dict[str, list[tuple[str, Callable[[Any, Mapping[str, int]], bool]]]] = {
     ],
     "OnlineState": [
         ("surrogate is not there", lambda v, s: v.surrogate is not None),
-        ("counts are not consistent", lambda v, s: min(v.seen, v.judged, v.gathered, v.unfitted, v.unlearnt) >= 0),
+        ("counts are not consistent", lambda v, s: min(v.seen, v.judged, v.waited, v.unfitted, v.unlearnt) >= 0),
+        ("means are of no samples", lambda v, s: v.gathered >= 0),
+        ("sizes are not there", lambda v, s: v.sized == 0 or (v.sized > 0 and v.sizes.shape == (3, s["p"]))),
         ("turn is not one of a component", lambda v, s: 0 <= v.turn < s["p"]),
         ("visits are below zero", lambda v, s: bool((v.visits >= 0).all())),
         ("distances are not consistent", lambda v, s: v.reach >= 0 and v.excess >= 0),

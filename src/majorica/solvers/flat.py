@@ -26,6 +26,8 @@ LEAST_EVER = 1e-20
 PLAIN, MOST = 1e-4, 100.0
 #: Samples a component to judge by, at least.
 SAMPLES = 2
+#: How many times as many may go by without a verdict, each far from those before.
+PATIENCE = 4
 #: Standard deviations from which on samples are left out, those before a jump to the rail say; if they are most, there
 #: is no telling.
 FAR = 50.0

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from majorica.densities.piecewise import Piecewise
 from majorica.kernels.partition import TIED, basis
 from majorica.solvers.shapes import Shapes, basis_means
-from majorica.statistics import Glance
+from majorica.statistics import F64, Glance
 from majorica.surrogate import stationary_surrogate
 
 if TYPE_CHECKING:
@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 REFIT_EVERY = 10
 #: Nats a shape must gain to change in a stream.
 LEAST_GAIN = 1e-3
-#: Median absolute value from which on a source is too large for the shape it has, which is made for one of about 1/2.
-FAR_OFF = 2.0
-#: And up to which one is too small.
-TOO_SMALL = 0.1
+#: Samples that sizes are judged by, at least: in fewer, chance or a pause can look like a gain that changed.
+ENOUGH = 500
+#: Size that a source too large for its shape has most of the time, which is made for sizes of about 1/2.
+FAR_OFF = 4.0
+#: And that one too small stays under, unless its shape has more than so much of its probability there: sources at rest
+#: most of the time do.
+TOO_SMALL, AT_REST = 0.1, 0.25
 #: The shape that such a source starts again with, until means tell: super-Gaussian, whose rows move fastest.
 FIRST = Piecewise(tuple(np.array([1.8, 0.1]) @ TIED))
 
@@ -63,14 +66,8 @@ def _bring_back(state: OnlineState, shapes: Shapes, glance: Glance) -> bool:
     Shapes with light tails stay: they are rarely found again. Others start again with `FIRST`.
     """
     assert state.surrogate is not None
-    far: npt.NDArray[np.bool_] = state.densities.flat_weights > 0
-    if far.any():
-        sources = np.abs(glance.sources)
-        means = sources.mean(axis=1)
-        far &= (means > FAR_OFF / 2) | (means < 2 * TOO_SMALL)  # cheaper, and rarely true
-    if far.any():
-        sizes = np.median(sources, axis=1)
-        far &= (sizes > FAR_OFF) | ((sizes < TOO_SMALL) & (sizes > 0))
+    sizes = _judge(state, shapes, np.abs(glance.sources))
+    far = sizes > 0
     if not far.any():
         return False
     state.W[far] /= sizes[far, None]
@@ -84,10 +81,35 @@ def _bring_back(state: OnlineState, shapes: Shapes, glance: Glance) -> bool:
         state.means, before = basis_means(glance), state.means
         if len(before):
             state.means[far] = before[far]
-        state.means[heavy] = basis(sources[heavy] / sizes[heavy, None]).mean(axis=2).T
+        sources = np.abs(glance.sources[heavy]) / sizes[heavy, None]
+        state.means[heavy] = basis(sources).mean(axis=2).T
         state.gathered, state.unfitted = glance.n, 0
     _start_again(state, shapes, far)
     return True
+
+
+def _judge(state: OnlineState, shapes: Shapes, sources: npt.NDArray[np.floating]) -> F64:
+    """Mean sizes of the `sources`, not negative, that are far off what their shapes are made for, and 0 for others.
+
+    That is once in :data:`ENOUGH` samples; until then they are counted.
+    """
+    flat: npt.NDArray[np.bool_] = state.densities.flat_weights > 0
+    none = np.zeros(len(flat))
+    if not flat.any():
+        return none
+    if state.sized == 0:
+        state.sizes = np.zeros((3, len(flat)))
+    state.sized += sources.shape[1]
+    state.sizes += [(sources > FAR_OFF).sum(axis=1), (sources < TOO_SMALL).sum(axis=1), sources.sum(axis=1)]
+    if state.sized < ENOUGH:
+        return none
+    large, small, sizes = state.sizes / state.sized
+    state.sized = 0
+    far = large > 0.5
+    if (small > 0.5).any():
+        middle = shapes.slopes @ basis(np.array([0.5 * TOO_SMALL]))[:, 0] + shapes.log_normalisers
+        far |= (small > 0.5) & (sizes > 0) & (2 * TOO_SMALL * np.exp(-middle) < AT_REST)
+    return np.where(far & flat, sizes, none)
 
 
 def _start_again(state: OnlineState, shapes: Shapes, changed: npt.NDArray[np.bool_]) -> None:

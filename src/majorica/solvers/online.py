@@ -48,11 +48,14 @@ class OnlineState(State):
     means: F64 = field(default_factory=lambda: np.empty((0, 5)))  #: running means of the shapes' basis, (p, 5)
     gathered: int = 0  #: samples that went into these
     unfitted: int = 0  #: samples since the shapes were last looked at
+    sized: int = 0  #: samples counted in the next
+    sizes: F64 = field(default_factory=lambda: np.empty((3, 0)))  #: how many are large and small, and sums, (3, p)
     covariance: F64 = field(default_factory=lambda: np.empty((0, 0)))  #: running covariance, slower than the moments'
     averages: Averages | None = None  #: None if W itself is the answer
     reach: float = 0.0  #: standard deviations that samples of late lay out, but for those drawn in; 0 if not known
     excess: float = 1.0  #: the most that a sample was divided by to draw it in
     judged: int = 0  #: samples behind the next three, too few yet to tell whether they are flat
+    waited: int = 0  #: samples since it was last told whether any are flat
     units: F64 = field(default_factory=lambda: np.empty((0, 0)))  #: rows of unit variance that they are seen by, (p, k)
     centre: F64 = field(default_factory=lambda: np.empty(0))  #: their mean, (p,)
     scatter: F64 = field(default_factory=lambda: np.empty((0, 0)))  #: and scatter about it, (p, p)
@@ -232,7 +235,8 @@ class Online:
     def _is_flat(self, state: OnlineState, Z: Array, far: bool) -> bool:
         """Whether samples, with those before them if they are too few, have no variance along some direction.
 
-        As long as they are too few they count as those before did, or as flat if all are `far` out.
+        As long as they are too few they count as those before did, or as flat if all are `far` out. Those that go on
+        to be far from each other as well are of another size, not flat.
         """
         assert state.surrogate is not None
         known, p = state.surrogate.covariance, len(state.W)
@@ -242,11 +246,12 @@ class Online:
         if state.judged:
             found = flat.join(state.judged, state.centre, state.scatter, *found) if found[0] else (0, *found[1:])
         state.judged, state.centre, state.scatter = found
+        state.waited += len(Z)
         if state.judged < flat.enough(p):
-            return len(state.flat) > 0 or (far and state.judged > 0)
+            return state.waited < flat.PATIENCE * flat.enough(p) and (len(state.flat) > 0 or (far and state.judged > 0))
         digits = float(np.finfo(Z.dtype).eps) * float(np.abs(state.centre).max())
         state.flat = flat.directions(state.scatter / state.judged, state.units, digits) @ state.units
-        state.judged = 0
+        state.judged = state.waited = 0
         return len(state.flat) > 0
 
     def _look_at(self, state: OnlineState, Z: Array, kernels: ModuleType) -> tuple[Glance, F64] | None:
