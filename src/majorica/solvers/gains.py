@@ -59,10 +59,17 @@ class ProgressiveState(State):
     shapes: Shapes | None = None  #: None for fixed densities
     rotated: bool = False  #: pairs were checked on this level, and no turn helped or turns enough were made
     turns: int = 0  #: times that turns of pairs helped on this level
+    stretched: bool = False  #: edges of sources were looked for on this level
     floored: bool = False  #: the statistical floor was reached, and `tol` asks for more
     look_again: int = 0  #: step on this level at which a gradient that is not small is looked at again
     stale: bool = False  #: shapes changed since `relative` was computed
     sweeps: int = 0  #: MM sweeps that are still to come first, as rows are nearly dependent
+
+    def forget(self) -> None:
+        """Drop what was learnt on the way here: it says nothing of where a jump has led."""
+        self.memory.clear()
+        self.gains.clear()
+        self.losses.clear()
 
 
 def floor_of(problem: Problem, state: ProgressiveState) -> float:

@@ -27,7 +27,7 @@ from majorica.solvers.held import TRIES, Evaluation, evaluation, first_length, s
 from majorica.solvers.levels import FEW_PRODUCTS, Levels
 from majorica.solvers.quasinewton import Memory, is_crooked
 from majorica.solvers.rest import at_rest
-from majorica.solvers.ridges import settle_scales
+from majorica.solvers.ridges import EDGE_SAMPLES, has_edges, settle_scales, stretch
 from majorica.solvers.rotations import escape, flat_pairs
 from majorica.solvers.shapes import Shapes
 from majorica.statistics import F64, invert, unpack_symmetric, with_diagonal
@@ -194,6 +194,8 @@ class Progressive:
             if not shapes.allow_fine and self._refine(problem, state):
                 state.rotated = False
                 return
+            if not state.stretched and self._stretch(problem, state):
+                return
         elif not state.rotated and state.n_samples <= ROTATION_SAMPLES and problem.p > 1:
             helped = self._leave_saddles(problem, state)
             state.turns += helped
@@ -220,7 +222,7 @@ class Progressive:
         state.losses.clear()
         state.steps_here = 0
         state.finishes = state.turns = state.look_again = 0
-        state.rotated = False
+        state.rotated = state.stretched = False
         self._evaluate_here(problem, state)
         if state.shapes is not None and state.shapes.allow_fine:
             self._look_for_rest(problem, state)
@@ -364,11 +366,23 @@ class Progressive:
         if not escape(sources, W, shapes, flat_pairs(state.statistics, limit=2 * problem.p)):
             return False
         del sources
-        if not self._try(problem, state, W, shapes):  # a gain of the samples tried alone
+        return self._jump(problem, state, W, shapes)  # unless that was a gain of the samples tried alone
+
+    def _stretch(self, problem: Problem, state: ProgressiveState) -> bool:
+        """Bring the edges of bounded sources to the last knot, where that lowers the loss of the level."""
+        assert state.shapes is not None
+        state.stretched = True
+        if not has_edges(state.shapes).any():
             return False
-        state.memory.clear()
-        state.gains.clear()
-        state.losses.clear()
+        W, shapes = state.W.copy(), state.shapes.copy()
+        sources = state.levels.upto(EDGE_SAMPLES).sources(problem, W, EDGE_SAMPLES)
+        return bool(stretch(sources, W, shapes)) and self._jump(problem, state, W, shapes)
+
+    def _jump(self, problem: Problem, state: ProgressiveState, W: F64, shapes: Shapes) -> bool:
+        """:meth:`_try`, and new shapes soon after it."""
+        if not self._try(problem, state, W, shapes):
+            return False
+        state.forget()
         shapes.wait = 1
         return True
 
@@ -381,9 +395,7 @@ class Progressive:
         if not new.loss < state.loss - rounding_of(problem, state):
             return False
         self._accept(state, new)
-        state.memory.clear()
-        state.gains.clear()
-        state.losses.clear()
+        state.forget()
         return True
 
     def _straighten(self, problem: Problem, state: ProgressiveState) -> None:

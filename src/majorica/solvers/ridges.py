@@ -12,7 +12,13 @@ from majorica.kernels import scales as kernels
 from majorica.kernels import shapes as fits
 from majorica.kernels.partition import basis
 from majorica.solvers.shapes import Shapes
+from majorica.sources.base import Array
 from majorica.statistics import F64, Statistics
+
+#: Slope beyond the first knot from which on a source may have an edge; shapes of unbounded ones are less steep there.
+STEEP = 4.0
+#: Samples that edges are looked for in, and nats that they must gain over all of these.
+EDGE_SAMPLES, EDGE_GAIN = 2000, 3.0
 
 
 def settle_scales(source: Callable[[int], F64], W: F64, shapes: Shapes, statistics: Statistics, enough: float) -> int:
@@ -33,6 +39,32 @@ def settle_scales(source: Callable[[int], F64], W: F64, shapes: Shapes, statisti
         scale, k, log_normaliser, fine, loss = kernels.settle_scale(y, *own, *ends)
         if loss < known - enough:
             W[i] *= scale
+            shapes.slopes[i], shapes.log_normalisers[i], shapes.fine[i] = k, log_normaliser, fine
+            changed += 1
+    return changed
+
+
+def has_edges(shapes: Shapes) -> F64:
+    """Which sources :func:`stretch` is worth trying for."""
+    return np.asarray(shapes.fine & (shapes.slopes[:, 1:].max(axis=1) > STEEP))
+
+
+def stretch(sources: Array, W: F64, shapes: Shapes) -> int:
+    """Scale bounded sources so that their edge lies at the last knot, where their samples `sources` gain by it.
+
+    The score of a bounded source rises at its edge, and only there: a knot has to be at hand. At every knot the loss
+    has a minimum over the scale, and the last leaves most of the others for what lies within. Changes rows of `W` and
+    `shapes` in place; returns how many.
+    """
+    changed = 0
+    for i in has_edges(shapes).nonzero()[0].tolist():
+        y = sources[i].astype(np.float64)
+        n, factor = len(y), KNOTS[-1] / float(np.abs(y).max())
+        known = float(shapes.slopes[i] @ fits.sample_means(y) + shapes.log_normalisers[i])
+        ends = (2.0, 0.1 * EDGE_GAIN / n, bool(shapes.rising[i]))
+        scale, k, log_normaliser, fine, loss = kernels.settle_scale(factor * y, shapes.slopes[i], True, True, *ends)
+        if loss - np.log(factor) < known - EDGE_GAIN / n:
+            W[i] *= factor * scale
             shapes.slopes[i], shapes.log_normalisers[i], shapes.fine[i] = k, log_normaliser, fine
             changed += 1
     return changed
