@@ -61,5 +61,5 @@ def test_rows_unmixed_and_correlated(p: int, m: int, dtype: type) -> None:
     np.testing.assert_allclose(sources, B[:p] @ T[:, first : first + width], atol=tolerance)
     scores[:] = rng.normal(size=scores.shape)
     out = room(rows, rows, dtype)
-    correlate(score, Y, p, stride, width, out, rows)
+    correlate(score, Y, p, stride, width, out, rows, Y, 0, Y.size)
     np.testing.assert_allclose(out.reshape(rows, rows)[:p, :p], scores @ sources.T, atol=10 * tolerance)

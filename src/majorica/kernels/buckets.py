@@ -13,7 +13,7 @@ from majorica.kernels.machine import is_flat, repeat
 from majorica.kernels.tiles import VECTOR, Tile, has
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "7c1c6974564ca85e"
+INLINED_DIGEST = "812faddb3c65d6bd"
 #: Components up to which each looks for its own in a vector of samples, where the processor can pack what a mask keeps.
 FEW = 16 if has("avx512f", "avx512vl") else 0
 #: Room that a bucket needs behind its last sample.

@@ -30,7 +30,7 @@ from majorica.kernels.products import (
     whole_tiles,
     whole_width,
 )
-from majorica.kernels.rows import padded
+from majorica.kernels.rows import combine, padded
 from majorica.kernels.scores import statistics_row
 from majorica.kernels.scratch import workspace
 from majorica.kernels.stream import learn_from as learn_from
@@ -41,7 +41,7 @@ from majorica.kernels.views import borrow
 from majorica.statistics import F64, Statistics
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "03746aca68507749"
+INLINED_DIGEST = "6f4a3b19a3e2d9cc"
 Array = npt.NDArray[np.floating]
 
 
@@ -87,20 +87,20 @@ def _statistics_of_few(
     samples = work[: means.size * stride]
     sources = work[samples.size : samples.size + rows * stride]
     scores = work[samples.size + sources.size :][: rows * stride]
-    Y, score = sources.reshape(rows, stride), scores.reshape(rows, stride)
+    Y, score, sums = sources.reshape(rows, stride), scores.reshape(rows, stride), gradient.reshape(p * p)
     score[p : whole_tiles(p)] = 0  # what lay there may be of the kind that is slow to multiply
     for start in range(0, b, tile):
         m = min(tile, b - start)
         width = whole_width(m, X.itemsize)
         turn_samples(numbers, start, m, f, means, samples, stride, width)
-        near, far = (start + m) * f, min(start + m + tile, b) * f
-        unmix_rows(matrix, p, f, samples, stride, ZERO, sources, stride, width, numbers, near, far)
+        near, far = (start + m) * f, (start + m + tile) * f  # maybe of the next block
+        half = near + (far - near) // 2
+        unmix_rows(matrix, p, f, samples, stride, ZERO, sources, stride, width, numbers, near, half)
         _add_rows(Y, score, m, codes, shapes, loss, curvature, power, diagonal, ramps, reaches)
         score[:p, m:width] = 0
-        correlate(scores, sources, p, stride, width, product, rows)
+        correlate(scores, sources, p, stride, width, product, rows, numbers, half, far)
         for i in range(p):
-            for j in range(p):
-                gradient[i, j] += product[i * rows + j]
+            combine(sums, i * p, 1.0, sums, i * p, 1.0, product, i * rows, p)
 
 
 def project(X: Array, mean: F64, B: F64) -> Array:

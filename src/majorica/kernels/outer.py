@@ -21,7 +21,7 @@ from majorica.kernels.tiles import HALVES, MOST, VECTOR, Tile
 from majorica.kernels.views import address
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "4a101c52864e39e9"
+INLINED_DIGEST = "7fdb1814d04bf51a"
 #: Bytes of a vector, and of those of float32 with fewer than MANY components, where shorter ones leave out more of
 #: what lies before the diagonal.
 WIDE, SHORT = VECTOR, 32 if HALVES else VECTOR

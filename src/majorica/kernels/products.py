@@ -17,13 +17,13 @@ from majorica.kernels.scratch import LINE
 from majorica.kernels.tiles import MOST, VECTOR, Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "4e03cbb15c223eba"
-#: Rows of a tile.
-ROWS = 4
+INLINED_DIGEST = "0b87703576b7f0f9"
+#: Rows of a tile, and of a higher one: those left over are always whole tiles of ROWS.
+ROWS, HIGH = 4, 6 if MOST == 4 else 4
 #: Components and channels up to which this is quicker than BLAS.
 FEW = 256 if MOST == 4 else 128
 #: Bytes of a component's samples in a tile, and with so many components that all rows leave the second-level cache.
-ROW, SHORT_ROW, MANY = 4096, 2048, 256
+ROW, SHORT_ROW, MANY = 3072, 2048, 48
 
 
 def tile_of(p: int, item: int) -> int:
@@ -141,12 +141,12 @@ def unmix_rows(B, p, k, T, stride, first, Y, apart, width, coming, start, stop):
             start += lines * line
 
 
-def _correlation(adds):
-    """An instruction that writes inner products, or `adds` them to what is there."""
+def _correlation(many, *, adds=False):
+    """An instruction that writes inner products of so `many` rows with MOST others, or `adds` them to what is there."""
 
     @intrinsic
     def correlation(typingctx, S, row, Y, column, stride, width, out, to, rows):
-        """Inner products of four rows of `S` and four of `Y`."""
+        """Inner products of rows of `S` and of `Y`."""
 
         def generate(context, builder, signature, arguments):
             S_, row_, Y_, column_, stride_, width_, out_, to_, rows_ = arguments
@@ -160,12 +160,17 @@ def _correlation(adds):
                     lambda v: tile.load(builder.gep(tile.beside(right, stride_, v), [t])),
                 )
 
-            sums = tile.accumulate(width_, tile.lanes, ROWS, MOST, terms)
-            target = tile.point(out, out_, to_)
-            for r in range(ROWS):
-                for v in range(MOST):
-                    total, there = tile.total(sums[r * MOST + v]), tile.beside(tile.beside(target, rows_, r), v)
-                    builder.store(builder.fadd(builder.load(there), total) if adds else total, there)
+            sums, target = tile.accumulate(width_, tile.lanes, many, MOST, terms), tile.point(out, out_, to_)
+            for first in range(0, many * MOST, tile.lanes):
+                some = sums[first : first + tile.lanes]
+                totals = tile.totals(some)
+                for k in range(0, len(some), MOST):
+                    own, there = tile.pick(totals, range(k, k + MOST)), tile.beside(target, rows_, (first + k) // MOST)
+                    if adds:
+                        own = builder.fadd(
+                            builder.load(builder.bitcast(there, own.type.as_pointer()), align=tile.item), own
+                        )
+                    builder.store(own, builder.bitcast(there, own.type.as_pointer()), align=tile.item)
             return context.get_dummy_value()
 
         if not (is_flat(S, Y, out) and S.dtype == Y.dtype == out.dtype):
@@ -176,15 +181,30 @@ def _correlation(adds):
     return correlation
 
 
-_correlate, _add_correlation = _correlation(False), _correlation(True)
+_correlate, _correlate_high, _add_correlation = _correlation(ROWS), _correlation(HIGH), _correlation(ROWS, adds=True)
 
 
 @nb.njit(nogil=True, cache=True)
-def correlate(S, Y, p, stride, width, out, rows):
-    """``out = S Y^T`` for the first p rows of each; `out` is (rows, rows), at least whole tiles."""
-    for row in range(0, p, ROWS):
+def correlate(S, Y, p, stride, width, out, rows, coming, start, stop):
+    """``out = S Y^T`` for the first p rows of each; `out` is (rows, rows), at least whole tiles.
+
+    Meanwhile ``coming[start:stop]`` is asked for as in :func:`unmix_rows`.
+    """
+    line, left = LINE // coming.itemsize, -(-p // ROWS) * ROWS
+    tiles = -(-left // HIGH) * -(-p // MOST)
+    lines = -(-(stop - start) // max(1, tiles * line))
+    row = 0
+    while row < left:
+        high = left - row >= HIGH and left - row != HIGH + 2
         for column in range(0, p, MOST):
-            _correlate(S, row, Y, column, stride, width, out, row * rows + column, rows)
+            if high:
+                _correlate_high(S, row, Y, column, stride, width, out, row * rows + column, rows)
+            else:
+                _correlate(S, row, Y, column, stride, width, out, row * rows + column, rows)
+            for at in range(start, min(start + lines * line, stop), line):
+                fetch(coming, at)
+            start += lines * line
+        row += HIGH if high else ROWS
 
 
 @nb.njit(nogil=True, cache=True)

@@ -18,7 +18,7 @@ from majorica.kernels.tiles import VECTOR, Tile
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "2dc3c67cebccae33"
+INLINED_DIGEST = "fee216adb6246486"
 #: Largest q for which this is done in registers.
 FEW_RANKS = 3
 

@@ -16,7 +16,7 @@ from majorica.kernels.machine import ZERO
 from majorica.kernels.rows import LATE, add_rows, advance, apply_symmetric, combine, dot, padded, renew, set_out
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "6ca4b33bd9c9577d"
+INLINED_DIGEST = "b7ae0504479e97bc"
 #: Rows of `work`: the new row and what belongs to it, the inverse's column, and what the inverse is late by.
 NEW_ROW, APPLIED, RESIDUAL, DIRECTION, ALONG, COLUMN, COLUMNS = range(7)
 STEPS = COLUMNS + LATE

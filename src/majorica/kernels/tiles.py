@@ -254,6 +254,28 @@ class Tile:
         add = self.builder.module.declare_intrinsic(name, (), shape)
         return self.builder.call(add, [ir.Constant(self.number, 0.0), vector], fastmath=("reassoc",))
 
+    def totals(self, vectors):
+        """The sums of vectors, at most as many as each has numbers, in one: in each round two become one.
+
+        It has a place for each, or for the next power of two.
+        """
+        many = 1 << (len(vectors) - 1).bit_length()
+        vectors, far = [*vectors, *[self.constant(0)] * (many - len(vectors))], self.lanes // 2
+        while far:
+            half = len(vectors) // 2
+            if half:
+                vectors = [self.builder.fadd(*self.trade(vectors[i], vectors[i + half], far)) for i in range(half)]
+            else:
+                other = self.pick(vectors[0], [lane ^ far for lane in range(self.lanes)])
+                vectors = [self.builder.fadd(vectors[0], other)]
+            far //= 2
+        return self.pick(vectors[0], range(0, self.lanes, self.lanes // many))
+
+    def pick(self, vector, places):
+        """The numbers at these places of a vector."""
+        mask = ir.Constant(ir.VectorType(ir.IntType(32), len(places)), list(places))
+        return self.builder.shuffle_vector(vector, vector, mask)
+
     def transpose(self, vectors):
         """As many vectors as each has numbers, turned round: in each round halves of pairs change places."""
         far = self.lanes // 2
