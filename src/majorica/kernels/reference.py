@@ -239,14 +239,20 @@ def add_moments(
         offsets[i] += scales[i] * density.offset(y).sum()
 
 
-def minimise_row(A: F64, b: F64, c: F64) -> F64:
-    """The exact minimiser of the surrogate over one row; Eq. (minw) and its sub-Gaussian twin.
+def minimise_row(A: F64, b: F64, w: F64, c: F64) -> F64:
+    """The exact minimiser of the surrogate over the row `w`; Eq. (minw) and its sub-Gaussian twin.
 
     With `c` column i of the inverse of `W`, the surrogate depends on row i as
-    ``w A w / 2 - b w - log|c w|``. Dense solve, O(k^3).
+    ``w A w / 2 - b w - log|c w|``. Dense solve, O(k^3). The row stays as it
+    is where rounding has made `A` singular or indefinite.
     """
-    z = np.linalg.solve(A, np.column_stack([b, c]))
+    try:
+        z = np.linalg.solve(A, np.column_stack([b, c]))
+    except np.linalg.LinAlgError:
+        return w
     t, s = c @ z[:, 0], c @ z[:, 1]
+    if not s > 0:
+        return w
     tau = 0.5 * (t + np.copysign(np.sqrt(t * t + 4 * s), t))
     return z[:, 0] + z[:, 1] / tau
 

@@ -412,7 +412,7 @@ class Progressive:
             moments = state.levels.row_moments(problem, W[i], state.densities[i])
             state.passes += moments.n / problem.n
             A = unpack_symmetric(moments.packed)[0] / moments.n
-            W[i] = minimise_row(A, moments.tilts[0] / moments.n, invert(W)[:, i])
+            W[i] = minimise_row(A, moments.tilts[0] / moments.n, W[i], invert(W)[:, i])
         new = self._evaluate(problem, state, W)
         if not new.loss < state.loss - rounding_of(problem, state):
             return False
