@@ -15,7 +15,8 @@ def best_of(
 ) -> dict[str, float]:
     """Seconds of each call: the best of `repeats` rounds, each round making every call once.
 
-    Each call is made once before the clock starts. With `least`, short
+    Each call is made once before the clock starts, and what it may have to
+    `prepare` does not count. With `least`, short
     calls go on for more rounds until the rounds have taken that long. The
     default clock counts this process's own processor time: right for one
     thread, and deaf to other programs. Compare threads by ``perf_counter``.
@@ -26,6 +27,7 @@ def best_of(
     began, rounds = time.perf_counter(), 0
     while rounds < repeats or (time.perf_counter() - began < least and rounds < 20 * repeats):
         for name, call in calls.items():
+            getattr(call, "prepare", lambda: None)()
             start = clock()
             call()
             best[name] = min(best[name], clock() - start)

@@ -38,6 +38,17 @@ def test_every_solver_has_a_pass_and_a_floor(solver):
     assert all(np.isfinite(list(best_of(calls, 1).values())))
 
 
+def test_incremental_passes_are_timed_by_the_same_work():
+    again = passes.make("incremental", passes.samples(4, 2000, "float32"), "adaptive")
+    losses = []
+    for _ in range(2):
+        again.prepare()
+        again()
+        losses.append(again.state.loss)
+    again()
+    assert losses[0] == losses[1] > again.state.loss
+
+
 def test_page_names_what_misses_its_target():
     seconds = {f"{kind} {dtype}": 1.0 for kind in ("huber", "adaptive") for dtype in ("float64", "float32")}
     seconds |= {"bare float64": 0.9, "bare float32": 0.5}

@@ -32,7 +32,7 @@ from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look
 from majorica.kernels.views import address, borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "eca346e3b15ba11e"
+INLINED_DIGEST = "a5030616bb6f8cc8"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over, or a thread failed. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
@@ -97,23 +97,31 @@ def _add_component(
 
 
 @nb.njit(nogil=True, cache=True)
-def _coming(i, p, s, X, starts, stops, touch, packed, white, origins, known):
-    """Addresses between which a p-th of what mini-batch `s` will read lies, samples or memory."""
+def _coming(i, p, s, X, starts, stops, touch, packed, white, origins, known, begins):
+    """Addresses between which lies what component i asks for of mini-batch `s`: of its samples, or of its memory.
+
+    Components ask for some lines a pair: each takes the share of them that it has of the pairs.
+    """
     if s >= starts.size:
         return address(white), address(white)
-    half, length = p // 2, stops[s] - starts[s]
-    if i >= half:  # memory
-        part, parts = i - half, p - half
-        row = p * (1 if packed.size else touch.itemsize)
-        at = (address(packed) if packed.size else address(touch)) + starts[s] * row
-    else:
-        part, parts = i, half
-        row = X.shape[1] * X.itemsize
-        at = address(X) + starts[s] * row
-        if known[s]:
-            row = p * white.itemsize
-            at = address(white) + origins[s] * row
-    return at + length * row * part // parts, at + length * row * (part + 1) // parts
+    length, before, own, pairs = stops[s] - starts[s], ZERO, ZERO, ZERO
+    for part in range(begins.shape[0]):
+        before += begins[part, i] - begins[part, 0]
+        own += begins[part, i + 1] - begins[part, i]
+        pairs += begins[part, p] - begins[part, 0]
+    row = X.shape[1] * X.itemsize
+    samples, size = address(X) + starts[s] * row, length * row
+    if known[s]:
+        row = p * white.itemsize
+        samples, size = address(white) + origins[s] * row, length * row
+    row = p * (1 if packed.size else touch.itemsize)
+    memory = (address(packed) if packed.size else address(touch)) + starts[s] * row
+    both = size + length * row
+    pairs = max(pairs, 1)
+    first, last = both * before // pairs, both * (before + own) // pairs
+    if first < size:
+        return samples + first, samples + min(last, size)
+    return memory + first - size, memory + last - size
 
 
 @nb.njit(nogil=True, cache=True)
@@ -242,7 +250,9 @@ def run_minibatches(
             if few:
                 add_few(i, p, flat[i], scale, falls, sums, all_moments, all_tilts, offsets)
             else:
-                ahead, until = _coming(i, p, task // p + 1, X, starts, stops, touch, packed, white, origins, known)
+                ahead, until = _coming(
+                    i, p, task // p + 1, X, starts, stops, touch, packed, white, origins, known, begins
+                )  # fmt: skip
                 _add_component(
                     gemm, i, k, all_white, origins[task // p] * k, begins, chosen, changes, falls, flat[i], scale,
                     all_moments, all_tilts, offsets, own, factors, samples, product, ahead, until,

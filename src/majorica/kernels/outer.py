@@ -117,6 +117,57 @@ def _tile(rows, vectors, shorter=0, *, wide=False):
     return tile
 
 
+@intrinsic
+def _tile_end(typingctx, numbers, start, chosen, factors, m, k, row, product, width, ahead, line):
+    """The last rows, from `row` on, of the sum of :func:`_tile`: three times half as many as a vector has numbers.
+
+    Two thirds of them take the last vector of columns. The first and the last third have squares on the diagonal half
+    a vector wide, which are made as one.
+    """
+
+    def generate(context, builder, signature, arguments):
+        numbers_, start_, chosen_, factors_, m_, k_, row_, product_, width_, ahead_, line_ = arguments
+        tile = Tile(context, builder, numbers.dtype, WIDE)
+        third = tile.lanes // 2
+        half, every = ir.VectorType(tile.number, third), ir.VectorType(ir.IntType(32), tile.lanes)
+        first, target = tile.point(numbers, numbers_, start_), tile.point(product, product_, tile.whole(0))
+        middle, last = (builder.add(row_, tile.whole(rows)) for rows in (third, 2 * third))
+
+        def read_half(pointer):
+            return builder.load(builder.bitcast(pointer, half.as_pointer()), align=tile.item)
+
+        def add(s, sums):
+            tile.fetch(builder.add(ahead_, builder.mul(s, line_)))
+            index = builder.zext(builder.load(tile.point(chosen, chosen_, s)), k_.type)
+            sample = tile.beside(first, index, k_)
+            upper, lower = builder.gep(sample, [row_]), builder.gep(sample, [last])
+            factor = tile.load_repeated(tile.point(factors, factors_, s))
+            halves = ir.Constant(every, list(range(tile.lanes)))
+            squares, column = (
+                builder.shuffle_vector(read_half(upper), read_half(lower), halves),
+                tile.load(builder.gep(sample, [middle])),
+            )
+            weighted, own = builder.fmul(factor, squares), builder.fmul(factor, column)
+            terms = [(tile.load_repeated(tile.beside(upper, r)), own) for r in range(2 * third)]
+            terms += [(tile.pick(squares, [r] * third + [third + r] * third), weighted) for r in range(third)]
+            return [tile.fused(*term, total) for term, total in zip(terms, sums, strict=True)]
+
+        sums = tile.loop(tile.whole(0), m_, 1, [ir.Constant(tile.kind, None)] * (3 * third), add)
+        corner = tile.beside(target, row_, width_)
+        for r in range(2 * third):
+            tile.store(sums[r], builder.gep(tile.beside(corner, width_, r), [middle]))
+        for r, total in enumerate(sums[2 * third :]):
+            for column, down, begin in ((row_, r, 0), (last, 2 * third + r, third)):
+                there = builder.gep(tile.beside(corner, width_, down), [column])
+                tile.store(tile.pick(total, range(begin, begin + third)), there)
+        return context.get_dummy_value()
+
+    if not (is_flat(numbers, chosen, factors, product) and numbers.dtype == factors.dtype == product.dtype):
+        return None
+    place = types.intp
+    return types.void(numbers, place, chosen, factors, *(place,) * 3, product, *(place,) * 3), generate
+
+
 _tile_16x1, _tile_12x2, _tile_12x1 = _tile(16, 1), _tile(12, 2), _tile(12, 1)
 _tile_8x3, _tile_8x2, _tile_8x1 = _tile(8, 3), _tile(8, 2), _tile(8, 1)
 _tile_6x2, _tile_6x1 = _tile(6, 2), _tile(6, 1)
@@ -176,7 +227,14 @@ def _fill_tiles(numbers, start, chosen, factors, m, k, product, width, ahead, un
         return
     power, row = _power(k, numbers.itemsize), 0
     short = 1 << power < VECTOR // numbers.itemsize
+    folded = width - 24 if 1 << power == 16 and width - k < 8 and k > 24 else k
     while row < k:
+        if row == folded:
+            if ahead >= until:
+                ahead, until = then, end
+            line = LINE if ahead < until else 0
+            _tile_end(numbers, start, chosen, factors, m, k, row, product, width, ahead, line)
+            return
         whole, near = row >> power << power, row // LANES * LANES
         left = -(near - k >> power)
         column = near if left < -(whole - k >> power) else whole  # a vector less is worth crossing cache lines
@@ -211,7 +269,7 @@ def _fill_tiles(numbers, start, chosen, factors, m, k, product, width, ahead, un
 
 
 def _add_beside(vectors):
-    """An instruction for so many vectors of a sum of samples, which stay in registers."""
+    """An instruction for so many vectors of a sum, which stay in registers; as many lines a sample are asked for."""
 
     @intrinsic
     def add_beside(typingctx, numbers, start, chosen, factors, m, k, column, sums, at, ahead, line):
@@ -224,7 +282,9 @@ def _add_beside(vectors):
             target = tile.point(sums, sums_, builder.add(at_, column_))
 
             def add(s, totals):
-                tile.fetch(builder.add(ahead_, builder.mul(s, line_)))
+                coming = builder.add(ahead_, builder.mul(builder.mul(s, line_), tile.whole(vectors)))
+                for v in range(vectors):
+                    tile.fetch(builder.add(coming, builder.mul(line_, tile.whole(v))))
                 index = builder.zext(builder.load(tile.point(chosen, chosen_, s)), k_.type)
                 sample, factor = tile.beside(first, index, k_), tile.load_repeated(tile.point(factors, factors_, s))
                 values = [tile.read(tile.beside(sample, v * tile.lanes)) for v in range(vectors)]
@@ -252,17 +312,19 @@ _add_four, _add_two = _add_beside(4), _add_beside(BESIDE)
 
 @nb.njit(nogil=True, cache=True)
 def add_samples(numbers, start, chosen, factors, m, k, sums, at, ahead, until):
-    """``sums += sum_s factors_s z_s`` over m chosen samples of k `numbers` each; as in :func:`add_outer`."""
+    """``sums += sum_s factors_s z_s`` over m chosen samples of k `numbers` each; as in :func:`add_outer`.
+
+    A line for each vector of a sample is asked for.
+    """
     lanes, column = VECTOR // factors.itemsize, ZERO
     while column < k:
         line = LINE if ahead < until else 0
-        if k - column > BESIDE * lanes:
+        vectors = 4 if k - column > BESIDE * lanes else BESIDE
+        if vectors == 4:
             _add_four(numbers, start, chosen, factors, m, k, column, sums, at, ahead, line)
-            column += 4 * lanes
         else:
             _add_two(numbers, start, chosen, factors, m, k, column, sums, at, ahead, line)
-            column += BESIDE * lanes
-        ahead += m * line
+        column, ahead = column + vectors * lanes, ahead + vectors * m * line
 
 
 @intrinsic

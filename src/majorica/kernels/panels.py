@@ -22,7 +22,7 @@ from majorica.kernels.scratch import aligned
 from majorica.kernels.tiles import MOST, VECTOR, Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "a45769509a90008b"
+INLINED_DIGEST = "4de9f48ea9193515"
 Array = npt.NDArray[np.floating]
 #: Vectors beside each other in a panel, and rows of a tile as wide: these sums are what registers are there for.
 ABREAST, HIGH = 3, 8 if MOST == 4 else 4
