@@ -13,11 +13,12 @@ LOSSES = ("adaptive", "huber")
 
 
 def write(race: Race, command: str) -> None:
-    """Print all tables; full-size ones also go into ``docs/benchmarks.md``."""
+    """Print all tables; full-size ones of all data also go into ``docs/benchmarks.md``, others beside the results."""
     found = {name: results for name in race.entries if (results := race.summary(name))}
     parts = [f"`{command}` on {describe_machine()}."]
     parts += ["### Times as fast as the fastest peer of the same quality", ratio_table(race, found)]
-    figures = race.home if race.quick else IMAGES
+    whole = not race.quick and set(found) == set(race.entries)
+    figures = IMAGES if whole else race.home
     drawn = draw_all(race, found, figures)
     for name, results in found.items():
         parts += [f"### {race.entries[name].title}", result_table(results)]
@@ -25,10 +26,11 @@ def write(race: Race, command: str) -> None:
             parts.append(f"![Left-out loss against time, {race.entries[name].title}](images/race-{name}.svg)")
     text = "\n\n".join(parts)
     print(text)
-    if race.quick:
-        (race.home / "page.md").write_text(text + "\n")
-    else:
+    if whole:
         write_section("race", text)
+    else:
+        race.home.mkdir(parents=True, exist_ok=True)
+        (race.home / "page.md").write_text(text + "\n")
 
 
 def ratio_table(race: Race, found: dict[str, dict[str, Any]]) -> str:

@@ -9,16 +9,24 @@ import pytest
 
 pytest.importorskip("picard")
 
-from benchmarks.race import quality
+from benchmarks.race import page, quality
 from benchmarks.race.child import main as run_one
 from benchmarks.race.datasets import laplace, mixed, reduced
 from benchmarks.race.methods import PicardHuber
 from benchmarks.race.mixtures import rises
 from benchmarks.race.ratios import compare
+from benchmarks.race.run import Race
 
 from benchmarks import common
 from majorica.densities import Huber
 from majorica.metrics import left_out_loss
+
+
+def test_part_of_the_race_is_not_for_the_page(tmp_path, monkeypatch):
+    race = Race(tmp_path, quick=False, eeg=None, images=None, repeats=1)
+    monkeypatch.setattr(page, "write_section", lambda *_: pytest.fail("half a table on the page"))
+    page.write(race, "command")
+    assert "command" in (race.home / "page.md").read_text()
 
 
 def test_losses_do_not_depend_on_the_rows_scale_order_or_sign():
