@@ -43,8 +43,9 @@ def convergence_section(ica: Any) -> str:
 
 
 def learns_in_passing(ica: Any) -> bool:
-    """Whether each step had samples of its own, as in a stream; a fit of few samples has the same ones in all."""
-    return ica.stop_reason_.startswith("the stream") and int(ica.trace_["n_samples"].sum()) <= int(ica.n_samples_seen_)
+    """Whether each step had samples of its own, as in a stream past its start; a fit of few samples has not."""
+    session = getattr(ica, "_stream", None)
+    return session is not None and session.state is not None
 
 
 def target(ica: Any) -> float | None:
