@@ -43,12 +43,16 @@ NAMED = 0.2
 
 @dataclass
 class ThinningTrace(Trace):
-    """A trace of bounded size: the latest steps all, earlier ones ever more thinly."""
+    """A trace of bounded size: the latest steps all, earlier ones ever more thinly.
+
+    The samples of a record that is dropped count in the next: all together stay those of the stream.
+    """
 
     def append(self, record: tuple[float, float, int, float, float]) -> None:
         """Add one record."""
         if self.length == TRACE_RECORDS:
-            self.records = self.records[1::2].copy()
+            dropped, self.records = self.records[::2], self.records[1::2].copy()
+            self.records["n_samples"] += dropped["n_samples"]
             self.length //= 2
         super().append(record)
 

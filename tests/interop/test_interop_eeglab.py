@@ -159,6 +159,8 @@ def test_messages(tmp_path):
         eeglab.write_ica(path, ICA())
     with pytest.raises(ParameterError, match="path of the dataset first"):
         eeglab.write_ica(ica, path)
+    with pytest.raises(ParameterError, match="path of the dataset first"):
+        eeglab.write_ica(ICA(), path)
     with pytest.raises(SourceError, match="no decomposition"):
         eeglab.read_ica(path)
     with pytest.raises(SourceError, match="no such file"):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from progressive_watch import run
 
 from majorica import ICA
 from majorica.densities.piecewise import KNOTS
@@ -63,6 +64,34 @@ def test_edges_come_to_the_last_knot(kind: str) -> None:
     W = np.eye(1)
     assert stretch(Y, W, shapes) == 1
     assert W[0, 0] * np.abs(Y).max() == pytest.approx(KNOTS[-1], rel=0.2)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-17, 0.3])
+def test_samples_of_a_source_at_rest_show_no_edge(size: float) -> None:
+    """Scaled to the last knot they would gain without end, and other sources' edges be tried in vain with them."""
+    Y, shapes = fitted(["uniform", "lumps"], 1.0, 2000, 0)
+    Y[1] = size * np.random.default_rng(0).choice([-1.0, 1.0], 2000)
+    assert has_edges(shapes).all()
+    W = np.eye(2)
+    assert stretch(Y, W, shapes) == 1
+    assert W[1, 1] == 1
+
+
+@pytest.mark.parametrize("kind", ["uniform", "sine"])
+@pytest.mark.parametrize("n", [2000, 30_000])
+def test_fits_that_stretch_descend(monkeypatch: pytest.MonkeyPatch, kind: str, n: int) -> None:
+    rng, stretched, own = np.random.default_rng(1), [], Progressive._stretch
+    S = np.column_stack([SOURCES[kind](n, rng) for _ in range(3)])
+
+    def noted(*args):
+        stretched.append(own(*args))
+        return stretched[-1]
+
+    monkeypatch.setattr(Progressive, "_stretch", noted)
+    watched = run(S @ rng.normal(size=(3, 3)), None)
+    assert any(stretched)
+    assert max(watched.rises()) <= 1e-12
+    assert max(watched.lies()) <= 1e-9
 
 
 def test_sources_without_edges_are_not_tried() -> None:

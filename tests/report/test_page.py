@@ -238,6 +238,23 @@ def test_what_was_fitted_online_is_drawn_over_its_samples(container):
     assert "not computed" in page
 
 
+def test_long_streams_and_stopped_ones_are_drawn_over_their_samples(monkeypatch):
+    """Of a long one most records are dropped, their samples are not; of a stopped one every step is of one pass."""
+    monkeypatch.setattr("majorica.streaming.TRACE_RECORDS", 64)
+    X = channels(3, 30_000)
+    long = ICA(batch_size=100, random_state=0).fit(X[start : start + 700] for start in range(0, len(X), 700))
+    assert len(long.trace_) <= 64
+    seen = []
+    stopped = ICA(random_state=0, callbacks=[lambda step: seen.append(step) or len(seen) > 15])
+    stopped.fit(X[start : start + 700] for start in range(0, len(X), 700))
+    assert stopped.n_samples_seen_ < len(X)
+    for ica in (long, stopped):
+        assert ica.trace_["n_samples"].sum() == ica.n_samples_seen_
+        chart = re.search(r'<div class="two by-passes">(.*?)</svg>', Report(ica, X).html)[1]
+        last = re.findall(r'<text class="mid"[^>]*>([^<]*)<', chart)[-1]
+        assert 0.75 * ica.n_samples_seen_ <= int(last.replace(",", "")) <= ica.n_samples_seen_
+
+
 def test_a_stream_of_few_samples_is_drawn_over_its_passes():
     X = channels(3, 3000)
     ica = ICA(solver="online", random_state=0).fit(iter([X]))

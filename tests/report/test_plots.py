@@ -97,6 +97,18 @@ def test_recordings_bring_their_rate():
     assert report.plot_sources(ica, raw).axes[0].get_xlabel() == "seconds"
 
 
+def test_convergence_of_a_stream_is_drawn_over_its_samples():
+    """Each step has samples of its own: none is of a subset, and all are of one pass."""
+    X = channels(3, 20_300)
+    ica = ICA(random_state=0).fit(X[start : start + 700] for start in range(0, len(X), 700))
+    axes = report.plot_convergence(ica).axes
+    subset, own = axes[0].get_lines()
+    assert len(subset.get_xdata()) == 0
+    np.testing.assert_array_equal(own.get_xdata(), np.cumsum(ica.trace_["n_samples"]))
+    assert own.get_xdata()[-1] == len(X)
+    assert [panel.get_xlabel() for panel in axes] == ["samples"] * 2 + ["seconds"] * 2
+
+
 def test_tile():
     sheet = tile([np.full((2, 3), value) for value in (1.0, -2.0, 0.0)])
     assert sheet.shape == (7, 9)

@@ -72,6 +72,8 @@ def test_picks():
     known = r"the channels are 'Fcz\.', 'c1', 'Cz\.\.', 'c3'"
     with pytest.raises(ParameterError, match=rf"no channel or type 'cz' \(did you mean 'Cz\.\.'\?\); {known}$"):
         as_source(raw, picks=["c1", "cz"])
+    with pytest.raises(ParameterError, match=r"no channel or type 'cz', 'CZ' \(did you mean 'Cz\.\.'\?\)"):
+        as_source(raw, picks=["cz", "CZ"])
     with pytest.raises(DataError, match="no good data channel"):
         as_source(make_raw(types="stim"))
     with pytest.raises(ParameterError, match="samples-first"):

@@ -88,3 +88,31 @@ def test_single_samples_of_another_size_do_not_freeze_the_stream() -> None:
     for x in 1e3 * rng.laplace(size=(300, 1, 3)):
         ica.partial_fit(x)
     assert ica._stream.state.unlearnt < 100
+
+
+@pytest.mark.filterwarnings("ignore::majorica.errors.OutlierWarning", "ignore::majorica.errors.FlatWarning")
+@pytest.mark.parametrize("good", [0, 5])
+def test_a_burst_of_another_size_is_no_excuse_to_learn_from_a_later_rail(good: int) -> None:
+    """What was waited for during the burst was told long ago."""
+    rng = np.random.default_rng(0)
+    ica = ICA(random_state=0).partial_fit(rng.laplace(size=(START, 4)))
+    ica.partial_fit(60 * rng.choice([-1, 1], size=(100, 4)) * np.exp(0.5 * rng.normal(size=(100, 4))))
+    for _ in range(good):
+        ica.partial_fit(rng.laplace(size=(1000, 4)))
+    before = ica._stream.state.unlearnt
+    for _ in range(2):
+        ica.partial_fit(np.full((4, 4), [300.0, -250.0, 400.0, 350.0]))
+    assert ica._stream.state.unlearnt == before + 8
+
+
+@pytest.mark.filterwarnings("ignore::majorica.errors.OutlierWarning", "ignore::majorica.errors.FlatWarning")
+@pytest.mark.parametrize("block", [1, 2, 100])
+def test_after_a_rail_samples_of_another_size_are_learnt_from(block: int) -> None:
+    rng = np.random.default_rng(0)
+    ica = ICA(random_state=0).partial_fit(rng.laplace(size=(START, 3)))
+    ica.partial_fit(np.full((50, 3), [3.0, -2.0, 4.0]))
+    assert len(ica._stream.state.flat)
+    X = 1e3 * rng.laplace(size=(1000, 3))
+    for start in range(0, len(X), block):
+        ica.partial_fit(X[start : start + block])
+    assert ica._stream.state.unlearnt < 50 + 100

@@ -79,7 +79,7 @@ def write_ica(
         may be replaced. Nothing is written if one may not.
     """
     check_units(units)
-    if hasattr(path_in, "components_"):
+    if not isinstance(path_in, str | os.PathLike):
         raise ParameterError("write_ica takes the path of the dataset first and the ICA second")
     if not hasattr(ica, "components_"):
         raise ParameterError("the ICA is not fitted yet; call fit before write_ica")

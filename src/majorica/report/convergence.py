@@ -18,14 +18,10 @@ def convergence_section(ica: Any) -> str:
     trace = ica.trace_
     if len(trace) < 2:
         return '<p class="note">The fit took a single step.</p>'
-    online = learns_in_passing(ica)
     keep = np.unique(np.linspace(0, len(trace) - 1, MOST_POINTS).astype(int))
-    seen = np.cumsum(trace["n_samples"])[keep]
-    trace = trace[keep]
-    # Losses of different samples are not comparable, but for those of a stream there are no others.
-    level = np.zeros(len(trace)) if online else trace["n_samples"]
+    level, over, name = steps(ica)
+    trace, level, axis = trace[keep], level[keep], (over[keep], name)
     grown = np.flatnonzero(np.diff(level) > 0) + 1
-    axis = (seen, "samples") if online else (trace["passes"], "passes over the data")
     by_passes, by_time = (
         _charts(trace, level, x, label, x[grown].tolist() if len(grown) < 20 else [], target(ica))
         for x, label in (axis, (trace["seconds"], "seconds"))
@@ -35,16 +31,27 @@ def convergence_section(ica: Any) -> str:
     goal = '<span><i class="k-target"></i>goal</span>' if target(ica) and "k-goal" in by_passes else ""
     return (
         '<input class="pick" type="radio" name="axis" id="by-passes" checked><label for="by-passes">'
-        f"{'Samples' if online else 'Passes'}</label>"
+        f"{name.split()[0].capitalize()}</label>"
         '<input class="pick" type="radio" name="axis" id="by-time"><label for="by-time">Time</label>'
         f'<div class="two by-passes">{by_passes}</div><div class="two by-time">{by_time}</div>'
         f'<div class="key">{early}{rule}{goal}</div>'
     )
 
 
+def steps(ica: Any) -> tuple[Any, Any, str]:
+    """The samples in play at each step, what steps are drawn over, and the name of that.
+
+    Losses of different samples are not comparable, but for those of a stream there are no others.
+    """
+    if learns_in_passing(ica):
+        return np.zeros(len(ica.trace_)), np.cumsum(ica.trace_["n_samples"]), "samples"
+    return ica.trace_["n_samples"], ica.trace_["passes"], "passes over the data"
+
+
 def learns_in_passing(ica: Any) -> bool:
-    """Whether each step had samples of its own, as in a stream; a fit of few samples has the same ones in all."""
-    return ica.stop_reason_.startswith("the stream") and int(ica.trace_["n_samples"].sum()) <= int(ica.n_samples_seen_)
+    """Whether each step had samples of its own, as in a stream past its start; a fit of few samples has not."""
+    session = getattr(ica, "_stream", None)
+    return session is not None and session.state is not None
 
 
 def target(ica: Any) -> float | None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from majorica.errors import ParameterError
 from majorica.report.components import family, feature_names
-from majorica.report.convergence import target
+from majorica.report.convergence import steps, target
 from majorica.report.figures import BLUE, INK, ORANGE, SOFT, WASH, chosen_components, diverging_map, make_axes, tidy
 from majorica.report.maps import plot_filters, plot_topographies
 from majorica.report.measure import EDGES, measure, sampling_rate, source_variance
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def plot_convergence(ica: Any, *, ax: Any = None) -> Any:
-    """Loss and gradient against passes and time.
+    """Loss and gradient against passes (samples, of a stream) and time.
 
     Parameters
     ----------
@@ -51,14 +51,14 @@ def plot_convergence(ica: Any, *, ax: Any = None) -> Any:
     """
     trace = ica.trace_
     figure, (loss_passes, gradient_passes, loss_time, gradient_time) = make_axes(ax, 4, 8.5, 5.2, columns=2)
-    last = trace["n_samples"] == trace["n_samples"][-1]
+    level, over, name = steps(ica)
+    last = level == level[-1]
     known = trace["gradient"] > 0
     goal = target(ica)
-    for field, label, top, bottom in (
-        ("passes", "passes over the data", loss_passes, gradient_passes),
-        ("seconds", "seconds", loss_time, gradient_time),
+    for x, label, top, bottom in (
+        (over, name, loss_passes, gradient_passes),
+        (trace["seconds"], "seconds", loss_time, gradient_time),
     ):
-        x = trace[field]
         top.plot(x[~last], trace["loss"][~last], color=SOFT, lw=1, ls="--", label="on a subset")
         top.plot(x[last], trace["loss"][last], color=BLUE, lw=1.6, label="on all samples")
         if last.sum() > 1:

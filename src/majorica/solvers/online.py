@@ -246,7 +246,8 @@ class Online:
         if state.judged:
             found = flat.join(state.judged, state.centre, state.scatter, *found) if found[0] else (0, *found[1:])
         state.judged, state.centre, state.scatter = found
-        state.waited += len(Z)
+        waits = state.judged or len(state.flat) or len(Z) < flat.enough(p)
+        state.waited = state.waited + len(Z) if waits else 0
         if state.judged < flat.enough(p):
             return state.waited < flat.PATIENCE * flat.enough(p) and (len(state.flat) > 0 or (far and state.judged > 0))
         digits = float(np.finfo(Z.dtype).eps) * float(np.abs(state.centre).max())
@@ -272,8 +273,9 @@ class Online:
         scatter = np.asarray(glance.samples.T @ glance.samples, np.float64) / b
         farthest, within = glance.reached.tolist()
         plain = farthest <= allowed and b >= flat.enough(p) and not state.judged and not len(state.flat)
-        known = state.surrogate.covariance
-        if not (plain and flat.is_alive(scatter, glance.total / b, known)) and self._is_flat(state, Z, within == 0):
+        if plain and flat.is_alive(scatter, glance.total / b, state.surrogate.covariance):
+            state.waited = 0
+        elif self._is_flat(state, Z, within == 0):
             return None
         if self.averaged:
             state.excess = max(state.excess, farthest / allowed)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from majorica.densities.piecewise import KNOTS
 from majorica.kernels import scales as kernels
@@ -44,7 +45,7 @@ def settle_scales(source: Callable[[int], F64], W: F64, shapes: Shapes, statisti
     return changed
 
 
-def has_edges(shapes: Shapes) -> F64:
+def has_edges(shapes: Shapes) -> npt.NDArray[np.bool_]:
     """Which sources :func:`stretch` is worth trying for."""
     return np.asarray(shapes.fine & (shapes.slopes[:, 1:].max(axis=1) > STEEP))
 
@@ -54,12 +55,16 @@ def stretch(sources: Array, W: F64, shapes: Shapes) -> int:
 
     The score of a bounded source rises at its edge, and only there: a knot has to be at hand. At every knot the loss
     has a minimum over the scale, and the last leaves most of the others for what lies within. Changes rows of `W` and
-    `shapes` in place; returns how many.
+    `shapes` in place; returns how many. Samples that all lie before the first knot, of a source that is mostly at rest,
+    show no edge.
     """
     changed = 0
     for i in has_edges(shapes).nonzero()[0].tolist():
         y = sources[i].astype(np.float64)
-        n, factor = len(y), KNOTS[-1] / float(np.abs(y).max())
+        n, farthest = len(y), float(np.abs(y).max())
+        if farthest <= KNOTS[0]:
+            continue
+        factor = KNOTS[-1] / farthest
         known = float(shapes.slopes[i] @ fits.sample_means(y) + shapes.log_normalisers[i])
         ends = (2.0, 0.1 * EDGE_GAIN / n, bool(shapes.rising[i]))
         scale, k, log_normaliser, fine, loss = kernels.settle_scale(factor * y, shapes.slopes[i], True, True, *ends)

@@ -26,15 +26,10 @@ LEAST, LEAST_FLAT = 1.0, 0.1
 #: Pairs that may fail in a row, the most suspicious first, before the rest are taken to be fine.
 PATIENCE = 32
 #: Numbers that are correlated at a time.
-SQUARES = 2**13
+AT_ONCE = 2**13
 
 
-def square_correlations(Y: Array, most: int = SQUARES) -> F64:
-    """Correlations of the clipped squares ``min(abs(y) / sd, 2.5)^2`` of `Y` ``(p, m)``, `most` at a time."""
-    return _correlations(Y, [_square], most)[0]
-
-
-def dependences(Y: Array, most: int = SQUARES) -> F64:
+def dependences(Y: Array, most: int = AT_ONCE) -> F64:
     """How dependent pairs of `Y` ``(p, m)`` look, in standard errors, `most` numbers at a time.
 
     The larger correlation, without its sign, of clipped squares and of the

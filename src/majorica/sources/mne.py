@@ -211,7 +211,7 @@ def _unknown_channels(raw: Any, picks: Any) -> str:
     if not missing:
         return ""
     close = [difflib.get_close_matches(_plain(name), names, n=1) for name in missing]
-    meant = some_of([quoted(names[found[0]]) for found in close if found])
+    meant = some_of(list(dict.fromkeys(quoted(names[found[0]]) for found in close if found)))
     guess = f" (did you mean {meant}?)" if meant else ""
     known = some_of([quoted(name) for name in raw.ch_names])
     return (
