@@ -16,6 +16,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "majorica"
 #: Kernel module -> modules whose code or constants are compiled into it, lowest first.
 INLINED = {
     "kernels/elementwise.py": ["densities/base.py", "densities/piecewise.py"],
+    "kernels/dependence.py": ["kernels/elementwise.py"],
     "kernels/rows.py": ["kernels/machine.py", "kernels/tiles.py"],
     "kernels/sweep.py": ["kernels/rows.py"],
     "kernels/outer.py": [

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from progressive_watch import run
 
 from majorica import ICA, amari_distance
+from majorica.kernels import dependence as compiled
+from majorica.kernels import reference
 from majorica.solvers import rotations
-from majorica.solvers.rotations import AT_ONCE, dependences, suspicious_pairs
+from majorica.solvers.rotations import LARGEST, suspicious_pairs
 from makers import unit_rows
 
 N = 2000
@@ -26,9 +29,10 @@ def modulated_sines(p: int, n: int, seed: int) -> np.ndarray:
     return S / S.std(axis=0)
 
 
-def square_dependences(Y: np.ndarray) -> np.ndarray:
+def square_dependences(Y: np.ndarray, largest: float = LARGEST) -> np.ndarray:
     """What :func:`dependences` would be if squares alone were looked at."""
-    return np.abs(rotations._correlations(Y, [rotations._square], AT_ONCE)[0]) * math.sqrt(Y.shape[1])
+    sizes = np.minimum(np.abs(Y) / Y.std(axis=1, keepdims=True), largest)
+    return np.abs(np.corrcoef(sizes**2)) * math.sqrt(Y.shape[1])
 
 
 def mixed(p: int, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -36,20 +40,29 @@ def mixed(p: int, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return modulated_sines(p, n, seed) @ A.T, A
 
 
-@pytest.mark.parametrize("most", [1, 50, 10**6])
-def test_dependence_is_the_larger_of_two_correlations(most: int) -> None:
+@pytest.mark.parametrize("find", [compiled.dependences, reference.dependences])
+def test_dependence_is_the_larger_of_two_correlations(find: Callable[..., np.ndarray]) -> None:
     Y = np.random.default_rng(0).laplace(size=(3, 1000)) * [[1.0], [3.0], [0.2]]
     sizes = np.minimum(np.abs(Y) / Y.std(axis=1, keepdims=True), 2.5)
     wanted = [np.abs(np.corrcoef(values)) * math.sqrt(1000) for values in (sizes**2, np.abs(sizes - 1.25))]
-    np.testing.assert_allclose(dependences(Y, most), np.maximum(*wanted), atol=1e-9)
+    np.testing.assert_allclose(find(Y, 2.5), np.maximum(*wanted), atol=1e-9)
     Y[1] = np.tile([-1.0, 1.0], 500)  # of sizes that are all the same nothing can be said
-    np.testing.assert_allclose(dependences(Y, most)[1], 0, atol=1e-4)
+    np.testing.assert_allclose(find(Y, 2.5)[1], 0, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("p", "m"), [(1, 1), (1, 7), (2, 511), (3, 512), (5, 1300), (40, 300), (200, 65)])
+def test_compiled_dependences_are_the_plain_ones(p: int, m: int, dtype: type) -> None:
+    Y = np.random.default_rng([p, m]).laplace(0.1, size=(p, m)).astype(dtype)
+    np.testing.assert_allclose(compiled.dependences(Y, 2.5), reference.dependences(Y, 2.5), atol=1e-9, rtol=1e-6)
+    Y[:: max(2, p - 1)] = 0.0  # a source that is nothing
+    np.testing.assert_allclose(compiled.dependences(Y, 2.5), reference.dependences(Y, 2.5), atol=1e-6)
 
 
 def test_mixtures_without_kurtosis_look_dependent() -> None:
     for seed in range(1, 5):
         Y = HALF @ modulated_sines(2, N, seed).T
-        assert dependences(Y)[0, 1] > max(3 * square_dependences(Y)[0, 1], 4 * rotations.SUSPICIOUS)
+        assert compiled.dependences(Y, LARGEST)[0, 1] > max(3 * square_dependences(Y)[0, 1], 4 * rotations.SUSPICIOUS)
         assert suspicious_pairs(Y, 4) == [(0, 1)]
 
 

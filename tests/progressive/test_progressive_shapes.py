@@ -17,7 +17,7 @@ from majorica.densities import Piecewise
 from majorica.densities.piecewise import KNOTS
 from majorica.densities.table import Densities
 from majorica.kernels import compiled, partition, reference, shapes
-from majorica.solvers.rotations import _correlations, _square, rotate_pairs, suspicious_pairs
+from majorica.solvers.rotations import rotate_pairs, suspicious_pairs
 from majorica.solvers.shapes import Shapes, basis_means, diagonal_sums
 
 BOX = [(shapes.SLOPE_MIN, shapes.SLOPE_MAX)] * 4 + [(shapes.TAIL_MIN, shapes.SLOPE_MAX)]
@@ -316,15 +316,6 @@ def test_kernels_for_any_slopes(slopes: list, n: int, dtype: type, seed: int) ->
         got, wanted = (kernels.row_moments(X, mean, K, W[i], density) for kernels in (compiled, reference))
         np.testing.assert_allclose(got.packed, wanted.packed, rtol=0, atol=tolerance)
         np.testing.assert_allclose(got.tilts, wanted.tilts, rtol=0, atol=tolerance)
-
-
-@pytest.mark.parametrize("most", [1, 50, 10**6])
-def test_correlations_of_squares(most: int) -> None:
-    Y = np.random.default_rng(0).laplace(size=(3, 1000)) * [[1.0], [3.0], [0.2]]
-    squares = np.minimum(np.abs(Y) / Y.std(axis=1, keepdims=True), 2.5) ** 2
-    np.testing.assert_allclose(_correlations(Y, [_square], most)[0], np.corrcoef(squares), atol=1e-12)
-    Y[1] = np.tile([-1.0, 1.0], 500)  # of squares that are all the same nothing can be said
-    np.testing.assert_allclose(_correlations(Y, [_square], most)[0][1], 0, atol=1e-6)
 
 
 def test_small_kernels_equal_their_twins() -> None:

@@ -117,7 +117,7 @@ def _coming(i, p, s, X, starts, stops, touch, packed, white, origins, known, beg
     row = p * (1 if packed.size else touch.itemsize)
     memory = (address(packed) if packed.size else address(touch)) + starts[s] * row
     both = size + length * row
-    pairs = max(pairs, 1)
+    pairs = max(pairs, ZERO + 1)
     first, last = both * before // pairs, both * (before + own) // pairs
     if first < size:
         return samples + first, samples + min(last, size)

@@ -31,6 +31,21 @@ def whiten(X: Array, mean: F64, K: F64) -> npt.NDArray[np.float32]:
     return ((X - mean) @ K.T).astype(np.float32)
 
 
+def dependences(Y: Array, largest: float) -> F64:
+    """How dependent pairs of `Y` ``(p, m)`` look, in standard errors, ``(p, p)``.
+
+    The larger correlation, without its sign, of the squares of ``min(abs(y) /
+    sd, largest)`` and of its distances from the middle.
+    """
+    found, deviations = [], np.maximum(Y.std(axis=1, keepdims=True, dtype=np.float64), 1e-150)
+    sizes = np.minimum(np.abs(Y, dtype=np.float64) / deviations, largest)
+    for values in (sizes * sizes, np.abs(sizes - 0.5 * largest)):
+        deviation = values - values.mean(axis=1, keepdims=True)
+        norms = np.sqrt(np.maximum((deviation**2).sum(axis=1), 1e-12 * Y.shape[1]))  # all the same: with none
+        found.append(np.abs(deviation @ deviation.T) / np.outer(norms, norms))
+    return np.asarray(np.maximum(*found) * np.sqrt(Y.shape[1]))
+
+
 def scatter(X: Array) -> tuple[F64, F64, F64, F64, int]:
     """Mean of a block, scatter about it, lowest and highest values, and how many samples equal the one before."""
     deviation = X.astype(np.float64)

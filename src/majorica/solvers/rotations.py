@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from majorica.kernels import shapes as kernels
+from majorica.kernels.dependence import dependences
 from majorica.kernels.scales import settle_scale
 from majorica.solvers.shapes import Shapes
 from majorica.sources.base import Array
@@ -25,49 +26,14 @@ FLAT = 200.0
 LEAST, LEAST_FLAT = 1.0, 0.1
 #: Pairs that may fail in a row, the most suspicious first, before the rest are taken to be fine.
 PATIENCE = 32
-#: Numbers that are correlated at a time.
-AT_ONCE = 2**13
-
-
-def dependences(Y: Array, most: int = AT_ONCE) -> F64:
-    """How dependent pairs of `Y` ``(p, m)`` look, in standard errors, `most` numbers at a time.
-
-    The larger correlation, without its sign, of clipped squares and of the
-    distances of ``min(abs(y) / sd, 2.5)`` from 1.25. Squares alone see nothing
-    where two sources of no kurtosis are mixed, modulated sines for example.
-    """
-    return np.asarray(np.abs(_correlations(Y, [_square, _distance], most)).max(axis=0) * math.sqrt(Y.shape[1]))
-
-
-def _correlations(Y: Array, functions: Sequence[Callable[[F64], F64]], most: int) -> F64:
-    """Correlations of each of `functions` of the clipped sizes of `Y` ``(p, m)``, one matrix a function."""
-    (p, m), k = Y.shape, len(functions)
-    deviation = np.sqrt(np.maximum(_powers(Y) - Y.mean(axis=1, dtype=np.float64) ** 2, 1e-300))
-    length, products, totals = max(most // p, 1), np.zeros((k, p, p)), np.zeros((k, p))
-    for start in range(0, m, length):
-        sizes = np.abs(Y[:, start : start + length], dtype=np.float64)
-        sizes /= deviation[:, None]
-        np.minimum(sizes, LARGEST, out=sizes)
-        for function, product, total in zip(functions, products, totals, strict=True):
-            values = function(sizes)
-            product += values @ values.T
-            total += values.sum(axis=1)
-    products -= totals[:, :, None] * totals[:, None] / m
-    norms = np.sqrt(np.maximum(np.einsum("kii->ki", products), 1e-12 * m))  # values all the same correlate with none
-    return np.asarray(products / (norms[:, :, None] * norms[:, None]))
-
-
-def _square(sizes: F64) -> F64:
-    return sizes * sizes - 1.0  # less about what the mean is: fewer digits cancel
-
-
-def _distance(sizes: F64) -> F64:
-    return np.abs(sizes - 0.5 * LARGEST)
 
 
 def suspicious_pairs(Y: Array, limit: int) -> list[tuple[int, int]]:
-    """Pairs of components that look dependent, the most so first; `Y` is ``(p, m)``."""
-    return _largest_pairs(dependences(Y), SUSPICIOUS, limit)
+    """Pairs of components that look dependent, the most so first; `Y` is ``(p, m)``.
+
+    Squares alone see nothing where two sources of no kurtosis are mixed, modulated sines for example.
+    """
+    return _largest_pairs(dependences(Y, LARGEST), SUSPICIOUS, limit)
 
 
 def flat_pairs(statistics: Statistics, limit: int) -> list[tuple[int, int]]:
