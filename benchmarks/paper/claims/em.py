@@ -98,7 +98,7 @@ def em_iterates(*, full: bool = False) -> Verdict:
             U = posterior_precision(Z @ W.T, mixing)
             for i in range(3):
                 moments = (Z * U[:, i : i + 1]).T @ Z / len(Z)
-                W[i] = minimise_row(moments, np.zeros(3), np.linalg.inv(W)[:, i])
+                W[i] = minimise_row(moments, np.zeros(3), W[i], np.linalg.inv(W)[:, i])
         differences[name] = float(np.abs(W - state.W).max())
     listed = ", ".join(f"{name} {value:.0e}" for name, value in differences.items())
     return Verdict(

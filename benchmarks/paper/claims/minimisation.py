@@ -65,7 +65,7 @@ def conjugate_gradient(*, full: bool = False) -> Verdict:
     for name, W in (("near", near), ("far", far)):
         Z = data.X @ W.T
         K = (Z * HUBER.weight(Z[:, :1])).T @ Z / len(Z)
-        exact = minimise_row(K, np.zeros(p), np.eye(p)[:, 0])
+        exact = minimise_row(K, np.zeros(p), np.eye(p)[0], np.eye(p)[:, 0])
         best, start = _phi(exact, K), _phi(np.eye(p)[0], K)
         for iterations in (1, 2, 3):
             theirs = preconditioned(K, 0, iterations)

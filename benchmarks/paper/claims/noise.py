@@ -29,7 +29,7 @@ def mm_step(X: np.ndarray, W: np.ndarray) -> np.ndarray:
     U = HUBER.weight(X @ W.T)
     for i in range(len(W)):
         moments = (X * U[:, i : i + 1]).T @ X / len(X)
-        W[i] = minimise_row(moments, np.zeros(len(W)), np.linalg.inv(W)[:, i])
+        W[i] = minimise_row(moments, np.zeros(len(W)), W[i], np.linalg.inv(W)[:, i])
     return W
 
 
