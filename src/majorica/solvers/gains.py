@@ -113,6 +113,22 @@ def is_small(solver: Progressive, problem: Problem, state: ProgressiveState, gai
     return gain < (solver.cheap if cheap else solver.fast) * floor
 
 
+def is_coarse_done(state: ProgressiveState, gain: float) -> bool:
+    """Whether coarse shapes have little left to do where there is one level only: one nat for all samples."""
+    coarse = state.shapes is not None and not state.shapes.allow_fine
+    return coarse and state.levels.last and gain * state.n_samples < 1
+
+
+def is_thorough(solver: Progressive, state: ProgressiveState) -> bool:
+    """Whether shapes are followed to the end: on the last level, if it is small or `tol` asks for it."""
+    return state.levels.last and (solver.tol is not None or state.n_samples <= ROTATION_SAMPLES)
+
+
+def is_settled(state: ProgressiveState) -> bool:
+    """Whether shapes stay put between finishes, so that a `tol` of any size can be reached."""
+    return state.floored and state.steps_here > 40
+
+
 def is_gaining(problem: Problem, state: ProgressiveState, share: float) -> bool:
     """Whether the last four steps still gained what counts beside a `share` of the floor, whatever was promised."""
     least = max(GAINED * share * problem.p**2 / (2 * problem.n), WORTH_GAINED * problem.p)

@@ -18,13 +18,17 @@ from majorica.solvers.gains import (
     ROTATION_SAMPLES,
     ProgressiveState,
     floor_of,
+    is_coarse_done,
     is_deceived,
+    is_settled,
     is_small,
+    is_thorough,
     rounding_of,
     some_sources,
 )
 from majorica.solvers.held import TRIES, Evaluation, evaluation, first_length, shortened
 from majorica.solvers.levels import FEW_PRODUCTS, Levels
+from majorica.solvers.lost import is_lost, nearest_rotation
 from majorica.solvers.quasinewton import Memory, is_crooked
 from majorica.solvers.rest import at_rest
 from majorica.solvers.ridges import EDGE_SAMPLES, has_edges, settle_scales, stretch
@@ -79,16 +83,21 @@ class Progressive:
             upper=np.empty((p, p)),
             memory=Memory.of_size(p),
         )
-        if self.adaptive:
-            state.W /= np.linalg.norm(W, axis=1, keepdims=True)  # to unit variance, the unit of the knots
-            state.shapes = Shapes.gaussian(p)  # coarse until the end of a level: fine ones would fit the mixtures
-            state.densities = state.shapes.densities()
         if is_crooked(W):
             state.sweeps = MOST_SWEEPS
-        self._evaluate_here(problem, state)
-        if state.shapes is not None and not state.sweeps:
-            self._refit(problem, state, settle=False)
+        if self.adaptive:
+            self._set_out(problem, state, W / np.linalg.norm(W, axis=1, keepdims=True))
+        else:
+            self._evaluate_here(problem, state)
         return state
+
+    def _set_out(self, problem: Problem, state: ProgressiveState, W: F64) -> None:
+        """Begin on this level at `W`, of unit variance, the unit of the knots."""
+        state.shapes = Shapes.gaussian(problem.p)  # coarse until the end of a level: fine ones would fit the mixtures
+        state.W, state.densities = W, state.shapes.densities()
+        self._evaluate_here(problem, state)
+        if not state.sweeps:
+            self._refit(problem, state, settle=False)
 
     def step(self, problem: Problem, state: ProgressiveState) -> None:
         """One accepted move (quasi-Newton, shapes, rotation or MM), or the next level."""
@@ -96,7 +105,7 @@ class Progressive:
             self._straighten(problem, state)
             return
         direction, gain = state.memory.direction(state.relative, state.upper)
-        if self._coarse_done(state, gain) and self._refine(problem, state):
+        if is_coarse_done(state, gain) and self._refine(problem, state):
             return
         if self._level_done(problem, state, gain):
             self._finish_level(problem, state)
@@ -104,7 +113,7 @@ class Progressive:
         state.gains.append(gain)
         state.losses.append(state.loss)
         state.steps_here += 1
-        if state.shapes is not None and state.shapes.due and not self._settled(state):
+        if state.shapes is not None and state.shapes.due and not is_settled(state):
             state.shapes.back_off()
             if self._refit_in_passing(state, self._least(problem, state)) > gain:
                 state.memory.clear()
@@ -139,11 +148,6 @@ class Progressive:
             return True
         return is_small(self, problem, state, gain) and not is_deceived(problem, state, self.accuracy)
 
-    def _coarse_done(self, state: ProgressiveState, gain: float) -> bool:
-        """Whether coarse shapes have little left to do where there is one level only: one nat for all samples."""
-        coarse = state.shapes is not None and not state.shapes.allow_fine
-        return coarse and state.levels.last and gain * state.n_samples < 1
-
     def _refine(self, problem: Problem, state: ProgressiveState) -> bool:
         """Allow fine shapes; False if they gain nothing that counts.
 
@@ -162,17 +166,9 @@ class Progressive:
         assert state.shapes is not None
         state.shapes.rising = at_rest(some_sources(problem, state))
 
-    def _settled(self, state: ProgressiveState) -> bool:
-        """Whether shapes stay put between finishes, so that a `tol` of any size can be reached."""
-        return state.floored and state.steps_here > 40
-
     def _met(self, state: ProgressiveState) -> bool:
         """Whether the gradient over all samples is what `tol` asks for."""
         return state.levels.last and self.tol is not None and state.gradient <= self.tol
-
-    def _thorough(self, state: ProgressiveState) -> bool:
-        """Whether shapes are followed to the end: on the last level, if it is small or `tol` asks for it."""
-        return state.levels.last and (self.tol is not None or state.n_samples <= ROTATION_SAMPLES)
 
     def _finish_level(self, problem: Problem, state: ProgressiveState) -> None:
         """Last looks at the shapes and the pairs of this level; then the next one, or the end."""
@@ -181,7 +177,7 @@ class Progressive:
         if shapes is not None and tired:
             shapes.allow_fine = True
         elif shapes is not None:
-            again = state.finishes < MOST_FINISHES or self._thorough(state)
+            again = state.finishes < MOST_FINISHES or is_thorough(self, state)
             if shapes.since and again and self._refit(problem, state):
                 state.finishes += 1
                 return
@@ -228,6 +224,9 @@ class Progressive:
             self._look_for_rest(problem, state)
         if state.shapes is not None:  # fitted to fewer samples: new ones come with the first step
             self._refit_in_passing(state, self._least(problem, state))
+            if is_lost(state):
+                state.memory.clear()
+                self._set_out(problem, state, nearest_rotation(state.W))
 
     # -------------------------------------------------------------- evaluation
 
@@ -307,7 +306,7 @@ class Progressive:
     def _refit(self, problem: Problem, state: ProgressiveState, *, settle: bool = True) -> bool:
         """Refit the shapes, with the scales to `settle`, and look again; False if that gained less than the floor."""
         enough = self.accuracy * floor_of(problem, state)
-        if not self._thorough(state):
+        if not is_thorough(self, state):
             enough = max(enough, 0.5 * problem.p / state.n_samples)
         promised = state.floored or self._met(state)  # tol is for the gradient at the shapes that stay
         assert state.shapes is not None
