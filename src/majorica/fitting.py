@@ -21,6 +21,7 @@ from majorica.solvers import Batch, Callback, Incremental, Online, Progressive, 
 from majorica.solvers.batch import BatchState
 from majorica.solvers.gains import ProgressiveState
 from majorica.solvers.incremental import MOST_WHITE, IncrementalState
+from majorica.solvers.seeking import MOST_STEPS, most_steps
 from majorica.solvers.touching import Precision
 from majorica.sources.base import Source, fingerprint, split_blocks
 from majorica.statistics import F64
@@ -39,6 +40,8 @@ DENSITIES: dict[str, Callable[[], Density]] = {"huber": Huber, "logcosh": LogCos
 
 #: Longest row of a start, and one over the shortest, that stays as it is: white samples have variance one.
 LONGEST_ROW = 1e4
+#: Passes of the fit on a small subset that other solvers set out from, beside the steps that seek its own start.
+START_PASSES = 50
 #: Samples a stream's start is fitted on (paper, section 4.3); p^2 if that is more, up to so many bytes.
 START_SAMPLES, MOST_START = 10_000, 2**28
 
@@ -99,7 +102,8 @@ def make_solver(
     `spare` is what a limit of memory leaves for whitened samples, None without a limit.
     """
     if options.solver == "progressive":
-        return Progressive(tol=options.tol, adaptive=options.adaptive)
+        seek = most_steps(options.max_iter) if options.w_init is None else 0
+        return Progressive(tol=options.tol, adaptive=options.adaptive, seek=seek)
     if options.solver == "batch":
         return Batch(tol=options.tol, adaptive=options.adaptive)
     return Incremental(
@@ -163,15 +167,17 @@ def start_matrix(options: Options, p: int) -> F64:
     raise ParameterError("w_init must be an invertible matrix of finite numbers")
 
 
-def adaptive_start(problem: Problem, W: F64, densities: Densities, rng: np.random.Generator) -> tuple[F64, Densities]:
+def adaptive_start(
+    problem: Problem, W: F64, densities: Densities, rng: np.random.Generator, *, seek: int
+) -> tuple[F64, Densities]:
     """Unmixing and shapes fitted on a small random subset: where MM solvers with adaptive densities set out.
 
     From Gaussian shapes they would not move: that likelihood does not change
-    under rotations.
+    under rotations. `seek` fixed-point steps at most come first.
     """
-    solver = Progressive(adaptive=True, first_level_only=True)
+    solver = Progressive(adaptive=True, first_level_only=True, seek=seek)
     state = solver.init(problem, W, densities, rng)
-    drive(solver, problem, state, max_iter=50)
+    drive(solver, problem, state, max_iter=START_PASSES + seek)
     return state.W, state.densities
 
 
@@ -207,7 +213,8 @@ def fit_source(
         start = start_matrix(options, problem.p)
         densities = options.densities(problem.p)
         if options.adaptive and not isinstance(solver, Progressive):
-            start, densities = adaptive_start(problem, start, densities, options.rng)
+            seek = MOST_STEPS if options.w_init is None else 0
+            start, densities = adaptive_start(problem, start, densities, options.rng, seek=seek)
         state: State = solver.init(problem, start, densities, options.rng)
         trace, seconds = Trace(), 0.0
     else:

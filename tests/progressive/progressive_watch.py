@@ -109,6 +109,7 @@ def run(
     max_iter: float = 60,
     seed: int = 0,
     few: int = FEW_PRODUCTS,
+    seek: int = 0,
 ) -> Run:
     """Fit `X` and look at the start and at every step; `start` makes the start for p components, a rotation if None."""
     with warnings.catch_warnings():
@@ -118,7 +119,7 @@ def run(
     p = problem.p
     rng = np.random.default_rng(seed)
     W = np.linalg.qr(rng.normal(size=(p, p)))[0] if start is None else start(p)
-    solver = Progressive(tol=tol, adaptive=density is None, few=few)
+    solver = Progressive(tol=tol, adaptive=density is None, few=few, seek=seek)
     seen: list[Seen] = []
 
     def look(W: np.ndarray, densities: Densities, state: ProgressiveState) -> None:

@@ -21,6 +21,7 @@ SOURCES = {
     "sine": lambda n, rng: np.sin(rng.uniform(0, 2 * np.pi, n)),
     "saw with noise": lambda n, rng: rng.uniform(-1, 1, n) + 0.01 * rng.normal(size=n),
     "laplace": lambda n, rng: rng.laplace(size=n),
+    "exponential": lambda n, rng: rng.exponential(size=n) - 1,
     "lumps": lambda n, rng: np.sign(rng.normal(size=n)) + 0.2 * rng.normal(size=n),
 }
 BOUNDED = ["uniform", "sine", "saw with noise"]
@@ -64,6 +65,15 @@ def test_edges_come_to_the_last_knot(kind: str) -> None:
     W = np.eye(1)
     assert stretch(Y, W, shapes) == 1
     assert W[0, 0] * np.abs(Y).max() == pytest.approx(KNOTS[-1], rel=0.2)
+
+
+@pytest.mark.parametrize("scale", [0.7, 0.85, 1.0])
+def test_an_edge_on_one_side_comes_to_a_late_knot(scale: float) -> None:
+    """Its other side lies farther out than any knot should: an edge at an early one was left where it was."""
+    Y, shapes = fitted(["exponential"], scale, 2000, 0)
+    W = np.eye(1)
+    assert stretch(Y, W, shapes) == 1
+    assert -W[0, 0] * Y.min() == pytest.approx(KNOTS[-2], rel=0.1)
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-17, 0.3])

@@ -36,6 +36,9 @@ WORTH, WORTH_IF_SLOW = 1e-6, 1e-5
 #: Data of at most this many numbers are solved patiently where adaptive densities converge slowly, for so many steps:
 #: between nearly Gaussian sources the loss is so flat that a third of the floor is most of the angle.
 PATIENT_NUMBERS, PATIENT_STEPS = 100_000, 40
+#: Fixed densities go on until less than a nat of all samples is left to gain, for so many steps at most, where samples
+#: are at most so many a component: the floor of p^2 / 2 nats hides the plateau that fits of many sources set out on.
+FEW_EACH, STEADY_STEPS = 100, 200
 #: Products of a pass up to which one pass more is worth it however many the samples: of two nearly Gaussian sources
 #: the predicted gain says too little of the angle.
 CHEAP_PRODUCTS = 10_000_000
@@ -63,6 +66,7 @@ class ProgressiveState(State):
     floored: bool = False  #: the statistical floor was reached, and `tol` asks for more
     look_again: int = 0  #: step on this level at which a gradient that is not small is looked at again
     stale: bool = False  #: shapes changed since `relative` was computed
+    seeking: int = 0  #: fixed-point steps that may still come first
     sweeps: int = 0  #: MM sweeps that are still to come first, as rows are nearly dependent
 
     def forget(self) -> None:
@@ -104,6 +108,8 @@ def is_small(solver: Progressive, problem: Problem, state: ProgressiveState, gai
     if slow:
         if solver.adaptive and problem.n * problem.p <= PATIENT_NUMBERS and state.steps_here < PATIENT_STEPS:
             return gain < solver.patient * floor
+        if not solver.adaptive and problem.n <= FEW_EACH * problem.p and state.steps_here < STEADY_STEPS:
+            return gain * problem.n < 1
         share = solver.skipping if state.levels.skipped else solver.accuracy
         small = gain < max(share * floor, WORTH_IF_SLOW * problem.p)
         return small and not is_gaining(problem, state, solver.accuracy)

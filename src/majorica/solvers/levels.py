@@ -23,6 +23,8 @@ from majorica.whitening import Whitening
 
 #: Each level has this many times the samples of the last.
 GROWTH = 4
+#: The first level has at least components squared over this many samples: of many components fewer lead nowhere.
+SQUARES = 3
 #: A pass of this many products (samples times components squared) costs less than a level of its own.
 FEW_PRODUCTS = 2**17
 #: A level's samples are kept in memory up to this many bytes, and this share of the data.
@@ -61,7 +63,7 @@ class Levels:
 
     @classmethod
     def start(cls, n: int, p: int, rng: np.random.Generator, *, few: int = 0) -> Levels:
-        """The smallest level: n / 4^k, at least 1000 samples and 20 a component; all if a pass is `few` products."""
+        """The smallest level: n / 4^k, see :func:`smallest_level`; all if a pass is `few` products."""
         unit, size = smallest_level(n, p)
         units = -(-n // unit)
         whole = size == n or n * p * p <= few
@@ -208,7 +210,7 @@ def even_blocks(m: int, p: int) -> list[Block]:
 def smallest_level(n: int, p: int) -> tuple[int, int]:
     """Samples a unit, and samples of the first level before they are rounded up to whole units."""
     unit = min(n, 1 << min(max((max(n - 1, 0) >> 15).bit_length(), 5), 12))
-    least = max(1000, 20 * p, 8 * unit)
+    least = max(1000, 20 * p, p * p // SQUARES, 8 * unit)
     size = n
     while size // GROWTH >= least:
         size //= GROWTH

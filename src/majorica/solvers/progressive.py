@@ -33,6 +33,7 @@ from majorica.solvers.quasinewton import Memory, is_crooked
 from majorica.solvers.rest import at_rest
 from majorica.solvers.ridges import EDGE_SAMPLES, has_edges, settle_scales, stretch
 from majorica.solvers.rotations import escape, flat_pairs
+from majorica.solvers.seeking import LEAST_SOUGHT, LENGTH, contrast, fixed_point, steps_left
 from majorica.solvers.shapes import Shapes
 from majorica.statistics import F64, invert, unpack_symmetric, with_diagonal
 
@@ -72,6 +73,7 @@ class Progressive:
     cheapest: float = 1e-4  #: and where smaller levels were left out as it costs next to nothing
     few: int = FEW_PRODUCTS  #: products of a pass up to which data gets one level only
     first_level_only: bool = False  #: a cheap start for other solvers
+    seek: int = 0  #: fixed-point steps at most from a start that is a mere rotation
 
     def init(self, problem: Problem, W: F64, densities: Densities, rng: np.random.Generator) -> ProgressiveState:
         """First subset, first evaluation."""
@@ -85,6 +87,8 @@ class Progressive:
         )
         if is_crooked(W):
             state.sweeps = MOST_SWEEPS
+        elif self.adaptive and p >= LEAST_SOUGHT:
+            state.seeking = self.seek
         if self.adaptive:
             self._set_out(problem, state, W / np.linalg.norm(W, axis=1, keepdims=True))
         else:
@@ -96,11 +100,14 @@ class Progressive:
         state.shapes = Shapes.gaussian(problem.p)  # coarse until the end of a level: fine ones would fit the mixtures
         state.W, state.densities = W, state.shapes.densities()
         self._evaluate_here(problem, state)
-        if not state.sweeps:
+        if not (state.sweeps or state.seeking):
             self._refit(problem, state, settle=False)
 
     def step(self, problem: Problem, state: ProgressiveState) -> None:
         """One accepted move (quasi-Newton, shapes, rotation or MM), or the next level."""
+        if state.seeking:
+            self._seek(problem, state)
+            return
         if state.sweeps:
             self._straighten(problem, state)
             return
@@ -230,12 +237,15 @@ class Progressive:
 
     # -------------------------------------------------------------- evaluation
 
-    def _evaluate(self, problem: Problem, state: ProgressiveState, W: F64) -> Evaluation:
-        held = state.levels.held(problem, state.densities)
+    def _evaluate(
+        self, problem: Problem, state: ProgressiveState, W: F64, densities: Densities | None = None
+    ) -> Evaluation:
+        densities = state.densities if densities is None else densities
+        held = state.levels.held(problem, densities)
         if held is None:
-            new = evaluation(W, state.levels.statistics(problem, W, state.densities), state.densities)
+            new = evaluation(W, state.levels.statistics(problem, W, densities), densities)
         else:
-            new = held.evaluate(W, state.densities)
+            new = held.evaluate(W, densities)
         state.passes += new.statistics.n / problem.n
         return new
 
@@ -396,6 +406,27 @@ class Progressive:
         self._accept(state, new)
         state.forget()
         return True
+
+    def _seek(self, problem: Problem, state: ProgressiveState) -> None:
+        """One fixed-point step of the start: Gaussian shapes, as they are yet, have one loss at every rotation."""
+        at = self._evaluate(problem, state, state.W, contrast(problem.p))
+        state.W, state.relative, turned = fixed_point(state.W, at.statistics, state.relative)
+        state.seeking = steps_left(state.seeking, turned)
+        if not state.seeking:
+            self._lengthen(problem, state)
+
+    def _lengthen(self, problem: Problem, state: ProgressiveState) -> None:
+        """Fit shapes to rows a little longer than the rotation's, or as long if that is no descent."""
+        W, known = state.W, state.loss
+        for length in (LENGTH, 1.0):
+            state.W, state.shapes = length * W, Shapes.gaussian(problem.p)
+            state.densities = state.shapes.densities()
+            self._evaluate_here(problem, state)
+            if self._refit_in_passing(state, self._least(problem, state)) > 0:
+                self._evaluate_here(problem, state)
+            if state.loss <= known:
+                return
+        state.loss = min(state.loss, known)  # the same point: they differ by rounding alone
 
     def _straighten(self, problem: Problem, state: ProgressiveState) -> None:
         """One of the sweeps from a start of nearly dependent rows, on the first level."""

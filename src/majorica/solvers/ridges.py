@@ -20,6 +20,8 @@ from majorica.statistics import F64, Statistics
 STEEP = 4.0
 #: Samples that edges are looked for in, and nats that they must gain over all of these.
 EDGE_SAMPLES, EDGE_GAIN = 2000, 3.0
+#: A source may have one edge if it reaches less than this times as far on one side as on the other.
+ONE_SIDED = 0.6
 
 
 def settle_scales(source: Callable[[int], F64], W: F64, shapes: Shapes, statistics: Statistics, enough: float) -> int:
@@ -51,26 +53,33 @@ def has_edges(shapes: Shapes) -> npt.NDArray[np.bool_]:
 
 
 def stretch(sources: Array, W: F64, shapes: Shapes) -> int:
-    """Scale bounded sources so that their edge lies at the last knot, where their samples `sources` gain by it.
+    """Scale bounded sources so that an edge lies at a late knot, where their samples `sources` gain by it.
 
     The score of a bounded source rises at its edge, and only there: a knot has to be at hand. At every knot the loss
-    has a minimum over the scale, and the last leaves most of the others for what lies within. Changes rows of `W` and
-    `shapes` in place; returns how many. Samples that all lie before the first knot, of a source that is mostly at rest,
-    show no edge.
+    has a minimum over the scale, and the last leaves most of the others for what lies within. A source with an edge on
+    one side, exponential say, may have that edge at the last knot or the one before, as its other side lies farther
+    out. Changes rows of `W` and `shapes` in place; returns how many. Samples that all lie before the first knot, of a
+    source that is mostly at rest, show no edge.
     """
     changed = 0
     for i in has_edges(shapes).nonzero()[0].tolist():
         y = sources[i].astype(np.float64)
-        n, farthest = len(y), float(np.abs(y).max())
-        if farthest <= KNOTS[0]:
+        n, low, high = len(y), float(-y.min()), float(y.max())
+        if max(low, high) <= KNOTS[0]:
             continue
-        factor = KNOTS[-1] / farthest
-        known = float(shapes.slopes[i] @ fits.sample_means(y) + shapes.log_normalisers[i])
+        factors = [KNOTS[-1] / max(low, high)]
+        if KNOTS[0] < min(low, high) < ONE_SIDED * max(low, high):
+            factors += (KNOTS[-2:] / min(low, high)).tolist()
+        least = float(shapes.slopes[i] @ fits.sample_means(y) + shapes.log_normalisers[i]) - EDGE_GAIN / n
         ends = (2.0, 0.1 * EDGE_GAIN / n, bool(shapes.rising[i]))
-        scale, k, log_normaliser, fine, loss = kernels.settle_scale(factor * y, shapes.slopes[i], True, True, *ends)
-        if loss - np.log(factor) < known - EDGE_GAIN / n:
-            W[i] *= factor * scale
-            shapes.slopes[i], shapes.log_normalisers[i], shapes.fine[i] = k, log_normaliser, fine
+        found = None
+        for factor in factors:
+            scale, k, log_normaliser, fine, loss = kernels.settle_scale(factor * y, shapes.slopes[i], True, True, *ends)
+            if loss - np.log(factor) < least:
+                least, found = loss - np.log(factor), (factor * scale, k, log_normaliser, fine)
+        if found is not None:
+            W[i] *= found[0]
+            shapes.slopes[i], shapes.log_normalisers[i], shapes.fine[i] = found[1:]
             changed += 1
     return changed
 

@@ -1,0 +1,64 @@
+"""Where fits of many components set out: a random rotation, turned by fixed-point steps while all shapes are Gaussian.
+
+A random rotation of many sources looks Gaussian in all its rows. Shapes fitted there take their signs from noise, and
+with few samples a component what follows is a poor minimum. Fixed-point steps (Hyvärinen, 1999) need no signs: each row
+goes to the nearest extremum of its contrast, a maximum or a minimum. Gaussian shapes have the same loss at
+every rotation, so such steps raise nothing.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from majorica.densities.table import Densities
+from majorica.kernels.partition import TIED
+from majorica.statistics import F64, Statistics
+
+#: Components from which on a start is sought: fewer find their way from anywhere.
+LEAST_SOUGHT = 12
+#: Fixed-point steps at most, and the share of the passes a fit may make that they may be.
+MOST_STEPS, SHARE = 250, 0.5
+#: Steps end when rows turn by no more: the mean cosine of their turns falls short of one by so much. Once it is `NEAR`,
+#: so many more steps do: rows of nearly Gaussian sources keep turning.
+TURNED, NEAR, MOST_NEAR = 0.002, 0.1, 30
+#: How long rows set out with shapes of their own, in standard deviations of their sources: knots are late ones then.
+LENGTH = 1.2
+
+
+def most_steps(max_iter: float) -> int:
+    """Fixed-point steps that a fit of at most so many passes may begin with."""
+    return math.floor(min(MOST_STEPS, SHARE * max_iter))
+
+
+def contrast(p: int) -> Densities:
+    """Densities of `p` components whose score is a piecewise-linear tanh: the contrast of the steps."""
+    slopes = np.tile(np.array([1.0, 1e-3]) @ TIED, (p, 1))
+    return Densities.piecewise(slopes, np.zeros(p))
+
+
+def fixed_point(W: F64, statistics: Statistics, relative: F64) -> tuple[F64, F64, float]:
+    """One symmetric fixed-point step from the rotation `W`: the next, its `relative`, and how far rows turned.
+
+    `statistics` are those of :func:`contrast` at `W`, `relative` is the
+    relative gradient of Gaussian shapes, covariance less identity. With its
+    score ``g`` a row goes to ``E[g(y) x] - E[g'(y)] C w``, and the rows
+    together to the nearest rotation; the samples of a level are not quite
+    white, and without their covariance `C` that would outweigh all else. How
+    far is one less the mean cosine.
+    """
+    n = statistics.n
+    covariance = relative + np.eye(len(W))
+    M = statistics.gradient / n - (statistics.curvature / n)[:, None] * covariance
+    left, _, right = np.linalg.svd(M @ W)
+    new = np.ascontiguousarray(left @ right)
+    turn = new @ W.T
+    return new, turn @ covariance @ turn.T - np.eye(len(W)), float(1 - np.abs(turn.diagonal()).mean())
+
+
+def steps_left(steps: int, turned: float) -> int:
+    """How many of `steps` are left to make after one that turned rows so far."""
+    if turned <= TURNED:
+        return 0
+    return min(steps - 1, MOST_NEAR) if turned <= NEAR else steps - 1
