@@ -26,8 +26,9 @@ from majorica.solvers.gains import (
     rounding_of,
     some_sources,
 )
-from majorica.solvers.held import TRIES, Evaluation, evaluation, first_length, shortened
+from majorica.solvers.held import TRIES, Evaluation, first_length, shortened
 from majorica.solvers.levels import FEW_PRODUCTS, Levels
+from majorica.solvers.looks import accept, attempt, evaluate, evaluate_here, least_gain, refit_in_passing
 from majorica.solvers.lost import is_lost, nearest_rotation
 from majorica.solvers.quasinewton import Memory, is_crooked
 from majorica.solvers.rest import at_rest
@@ -35,7 +36,7 @@ from majorica.solvers.ridges import EDGE_SAMPLES, has_edges, settle_scales, stre
 from majorica.solvers.rotations import escape, flat_pairs
 from majorica.solvers.seeking import LEAST_SOUGHT, LENGTH, contrast, fixed_point, steps_left
 from majorica.solvers.shapes import Shapes
-from majorica.statistics import F64, invert, unpack_symmetric, with_diagonal
+from majorica.statistics import F64, invert, unpack_symmetric
 
 #: MM sweeps at most from a start of nearly dependent rows.
 MOST_SWEEPS = 10
@@ -92,14 +93,14 @@ class Progressive:
         if self.adaptive:
             self._set_out(problem, state, W / np.linalg.norm(W, axis=1, keepdims=True))
         else:
-            self._evaluate_here(problem, state)
+            evaluate_here(problem, state)
         return state
 
     def _set_out(self, problem: Problem, state: ProgressiveState, W: F64) -> None:
         """Begin on this level at `W`, of unit variance, the unit of the knots."""
         state.shapes = Shapes.gaussian(problem.p)  # coarse until the end of a level: fine ones would fit the mixtures
         state.W, state.densities = W, state.shapes.densities()
-        self._evaluate_here(problem, state)
+        evaluate_here(problem, state)
         if not (state.sweeps or state.seeking):
             self._refit(problem, state, settle=False)
 
@@ -122,13 +123,13 @@ class Progressive:
         state.steps_here += 1
         if state.shapes is not None and state.shapes.due and not is_settled(state):
             state.shapes.back_off()
-            if self._refit_in_passing(state, self._least(problem, state)) > gain:
+            if refit_in_passing(state, least_gain(problem, state)) > gain:
                 state.memory.clear()
         if self._line_search(problem, state, direction):
             return
         if state.stale:
             known = state.loss
-            self._evaluate_here(problem, state)
+            evaluate_here(problem, state)
             state.loss = min(state.loss, known)  # the same point and shapes: they differ by rounding alone
             return
         if gain < rounding_of(problem, state):  # no row would be seen to gain on this level either
@@ -212,7 +213,7 @@ class Progressive:
                 return
             state.floored = True  # from where a fit without tol ends, on to tol
             if state.stale:
-                self._evaluate_here(problem, state)
+                evaluate_here(problem, state)
         else:
             self._next_level(problem, state)
 
@@ -226,36 +227,14 @@ class Progressive:
         state.steps_here = 0
         state.finishes = state.turns = state.look_again = 0
         state.rotated = state.stretched = False
-        self._evaluate_here(problem, state)
+        evaluate_here(problem, state)
         if state.shapes is not None and state.shapes.allow_fine:
             self._look_for_rest(problem, state)
         if state.shapes is not None:  # fitted to fewer samples: new ones come with the first step
-            self._refit_in_passing(state, self._least(problem, state))
+            refit_in_passing(state, least_gain(problem, state))
             if is_lost(state):
                 state.memory.clear()
                 self._set_out(problem, state, nearest_rotation(state.W))
-
-    # -------------------------------------------------------------- evaluation
-
-    def _evaluate(
-        self, problem: Problem, state: ProgressiveState, W: F64, densities: Densities | None = None
-    ) -> Evaluation:
-        densities = state.densities if densities is None else densities
-        held = state.levels.held(problem, densities)
-        if held is None:
-            new = evaluation(W, state.levels.statistics(problem, W, densities), densities)
-        else:
-            new = held.evaluate(W, densities)
-        state.passes += new.statistics.n / problem.n
-        return new
-
-    def _evaluate_here(self, problem: Problem, state: ProgressiveState) -> None:
-        self._accept(state, self._evaluate(problem, state, state.W))
-
-    def _accept(self, state: ProgressiveState, new: Evaluation) -> None:
-        state.W, state.loss, state.statistics, state.stale = new.W, new.loss, new.statistics, False
-        state.relative, state.upper, state.gradient = new.relative, new.upper, new.largest
-        state.n_samples = new.statistics.n
 
     # -------------------------------------------------------------- moves
 
@@ -272,7 +251,7 @@ class Progressive:
             state.passes += passes * held.n / problem.n
         if new is None:
             return False
-        self._accept(state, new)
+        accept(state, new)
         if state.shapes is not None:
             state.shapes.since += 1
         return True
@@ -286,32 +265,13 @@ class Progressive:
             return None
         length = first_length(direction)
         for _ in range(TRIES):
-            new = self._evaluate(problem, state, state.W + length * (direction @ state.W))
+            new = evaluate(problem, state, state.W + length * (direction @ state.W))
             if new.loss < below:
                 if memory is not None:
                     memory.add(length * direction, new.relative - state.relative)
                 return new
             length = shortened(length, new.loss - state.loss - length * slope, slope)
         return None
-
-    def _least(self, problem: Problem, state: ProgressiveState) -> float:
-        """What a component must gain to get a new shape."""
-        return max(0.005 / state.n_samples, rounding_of(problem, state))
-
-    def _refit_in_passing(self, state: ProgressiveState, least: float) -> float:
-        """Refit the shapes that gain over `least`, without a pass of its own; returns the gain.
-
-        The loss at the new shapes and the gradient's diagonal are exact, the
-        gradient off it is still that of the old ones.
-        """
-        assert state.shapes is not None
-        assert state.statistics is not None
-        gain = float(state.shapes.refit(state.statistics, least).sum())
-        if gain > 0:
-            state.densities = state.shapes.densities()
-            diagonal = state.statistics.gradient.diagonal() / state.n_samples - 1.0
-            state.loss, state.relative, state.stale = state.loss - gain, with_diagonal(state.relative, diagonal), True
-        return gain
 
     def _refit(self, problem: Problem, state: ProgressiveState, *, settle: bool = True) -> bool:
         """Refit the shapes, with the scales to `settle`, and look again; False if that gained less than the floor."""
@@ -325,7 +285,7 @@ class Progressive:
             state.statistics, loss=state.statistics.loss.copy(), gradient=state.statistics.gradient.copy()
         )  # a refit changes these in place
         known = (state.shapes.copy(), state.densities, state.loss, state.relative, sums, state.stale)
-        gain = self._refit_in_passing(state, enough / problem.p if promised else self._least(problem, state))
+        gain = refit_in_passing(state, enough / problem.p if promised else least_gain(problem, state))
         if gain <= enough and not (promised and state.stale):
             if state.levels.last and not known[-1]:  # the gradient shall be that of the shapes that stay
                 state.shapes, state.densities, state.loss, state.relative, state.statistics, state.stale = known
@@ -334,7 +294,7 @@ class Progressive:
         state.memory.clear()
         settle = settle and (state.levels.last or state.n_samples >= SETTLED_SAMPLES)
         if not (settle and self._settle(problem, state, enough / problem.p)):
-            self._evaluate_here(problem, state)
+            evaluate_here(problem, state)
         return True
 
     def _settle(self, problem: Problem, state: ProgressiveState, enough: float) -> bool:
@@ -353,18 +313,7 @@ class Progressive:
             sources = cache(lambda: some_sources(problem, state))  # only if any source is off its scale
             enough = max(enough, OVERFIT * problem.p / LOOK_NUMBERS)
             moved = settle_scales(lambda i: sources()[i].astype(np.float64), W, shapes, state.statistics, enough)
-        return bool(moved) and self._try(problem, state, W, shapes)
-
-    def _try(self, problem: Problem, state: ProgressiveState, W: F64, shapes: Shapes) -> bool:
-        """Go to `W` with these shapes if that lowers the loss of the samples in play."""
-        old, state.densities = state.densities, shapes.densities()
-        new = self._evaluate(problem, state, W)
-        if not new.loss < state.loss - rounding_of(problem, state):
-            state.densities = old
-            return False
-        state.shapes = shapes
-        self._accept(state, new)
-        return True
+        return bool(moved) and attempt(problem, state, W, shapes)
 
     def _rotate(self, problem: Problem, state: ProgressiveState) -> bool:
         """Reset rows of odd scale and rotate pairs that look dependent, where that lowers the loss of the level."""
@@ -389,7 +338,7 @@ class Progressive:
 
     def _jump(self, problem: Problem, state: ProgressiveState, W: F64, shapes: Shapes) -> bool:
         """:meth:`_try`, and new shapes soon after it."""
-        if not self._try(problem, state, W, shapes):
+        if not attempt(problem, state, W, shapes):
             return False
         state.forget()
         shapes.wait = 1
@@ -400,16 +349,16 @@ class Progressive:
         W = state.W.copy()
         if not leave_saddles(some_sources(problem, state), W, state.densities):
             return False
-        new = self._evaluate(problem, state, W)
+        new = evaluate(problem, state, W)
         if not new.loss < state.loss - rounding_of(problem, state):
             return False
-        self._accept(state, new)
+        accept(state, new)
         state.forget()
         return True
 
     def _seek(self, problem: Problem, state: ProgressiveState) -> None:
         """One fixed-point step of the start: Gaussian shapes, as they are yet, have one loss at every rotation."""
-        at = self._evaluate(problem, state, state.W, contrast(problem.p))
+        at = evaluate(problem, state, state.W, contrast(problem.p))
         state.W, state.relative, turned = fixed_point(state.W, at.statistics, state.relative)
         state.seeking = steps_left(state.seeking, turned)
         if not state.seeking:
@@ -421,9 +370,9 @@ class Progressive:
         for length in (LENGTH, 1.0):
             state.W, state.shapes = length * W, Shapes.gaussian(problem.p)
             state.densities = state.shapes.densities()
-            self._evaluate_here(problem, state)
-            if self._refit_in_passing(state, self._least(problem, state)) > 0:
-                self._evaluate_here(problem, state)
+            evaluate_here(problem, state)
+            if refit_in_passing(state, least_gain(problem, state)) > 0:
+                evaluate_here(problem, state)
             if state.loss <= known:
                 return
         state.loss = min(state.loss, known)  # the same point: they differ by rounding alone
@@ -443,8 +392,8 @@ class Progressive:
             state.passes += moments.n / problem.n
             A = unpack_symmetric(moments.packed)[0] / moments.n
             W[i] = minimise_row(A, moments.tilts[0] / moments.n, W[i], invert(W)[:, i])
-        new = self._evaluate(problem, state, W)
+        new = evaluate(problem, state, W)
         if not new.loss < state.loss - rounding_of(problem, state):
             return False
-        self._accept(state, new)
+        accept(state, new)
         return True
