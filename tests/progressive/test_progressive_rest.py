@@ -117,3 +117,19 @@ def test_turned_sources_at_rest_are_tried_at_their_own_size() -> None:
 def test_shapes_of_older_files_may_fall() -> None:
     old = Shapes(np.ones((3, 5)), np.zeros(3), np.zeros(3, np.bool_))
     np.testing.assert_array_equal(old.rising, [False] * 3)
+
+
+@pytest.mark.parametrize("seed", [1, 32])
+def test_rows_fitted_to_silence_set_out_anew(seed: int) -> None:
+    """Like speech, silent for long: rows that a level saw no sound of grew until the next one was 160 nats up."""
+    rng, n, p = np.random.default_rng(seed), 20_000, 4
+    length = n // 40
+    gains = rng.gamma(1, size=(40, p)) * (rng.random((40, p)) > 0.85)
+    fade = np.ones(length // 5) / (length // 5)
+    envelopes = np.stack([np.convolve(gain, fade)[:n] for gain in np.repeat(gains, length, axis=0).T], axis=1)
+    S = rng.laplace(size=(n, p)) * envelopes
+    S /= S.std(axis=0)
+    A = rng.normal(size=(p, p))
+    ica = ICA(random_state=0).fit(S @ A.T)
+    assert ica.converged_
+    assert amari_distance(ica.components_, A) < 1e-3
