@@ -7,12 +7,11 @@ an ICA by zeroing sources and going back through the transposed components.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
-from majorica.errors import DataError, ParameterError, UnitWarning, optional_import
+from majorica.errors import DataError, ParameterError, UnitWarning, optional_import, warn
 from majorica.estimator import ICA
 from majorica.interop.matrices import ica_from_matrices, symmetrising_scale
 from majorica.statistics import F64
@@ -144,11 +143,10 @@ def _warn_unlikely(ica: ICA, info: Any) -> None:
         return
     typical = float(np.median(np.linalg.norm(_spread(ica)[volts], axis=1)))
     if typical > _UNLIKELY:
-        warnings.warn(
+        warn(
             f"the ICA does not know the unit of its samples; they are taken as volts, but half of the channels deviate "
             f"by {typical:.3g} or more; pass units='uV' if it was fitted on microvolts, or units='V' if not",
             UnitWarning,
-            stacklevel=3,
         )
 
 
