@@ -76,6 +76,10 @@ class RankWarning(MajoricaWarning):
     """The data has fewer dimensions than features; components were reduced."""
 
 
+class FewSamplesWarning(MajoricaWarning):
+    """Samples are too few for their components, as they are where rows are channels instead of samples."""
+
+
 class OutlierWarning(MajoricaWarning):
     """Samples lie so far out that they are hardly the sources' own."""
 

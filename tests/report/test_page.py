@@ -276,6 +276,7 @@ def test_refuses(fitted):
 
 
 @pytest.mark.parametrize("shape", [(2, 1), (3, 2), (40, 3)])
+@pytest.mark.filterwarnings("ignore::majorica.errors.FewSamplesWarning")
 def test_small_data(shape):
     X = np.random.default_rng(0).laplace(size=shape)
     ica = ICA(random_state=0, max_iter=5, tol=0).fit(X)
