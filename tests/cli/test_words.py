@@ -39,6 +39,10 @@ from majorica.cli.words import escaped, for_the_shell, printable
         ("max_iter.npy: no such file; x.tol, max_iter_2", "max_iter.npy: no such file; x.tol, max_iter_2"),
         ("a/layout=3/x.npy: empty", "a/layout=3/x.npy: empty"),
         ("--max-iter 0 is too small", "--max-iter 0 is too small"),
+        (
+            "39 or more: set ica.unit_ = 'uV' if it was fitted on those, or fit the recording itself",
+            "39 or more: fit the recording itself",
+        ),
     ],
 )
 def test_arguments_become_options(said, shown):

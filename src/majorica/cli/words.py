@@ -37,6 +37,8 @@ _PHRASES = {
     "must be None, a positive": "must be a positive",
     "pass mne.io.read_raw(path) instead of the path": "save it again first: mne.io.read_raw(path).save('left_raw.fif')",
     "leave layout out": "leave it out",
+    "set ica.unit_ = 'uV' if it was fitted on those, or fit the recording": "fit the recording",
+    "set ica.unit_ = 'V' if it was fitted on those, or fit the recording": "fit the recording",
     "run the same call again": "run the same command again",
     "make the same call as before": "give the same command as before",
 }
