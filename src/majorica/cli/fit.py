@@ -36,7 +36,7 @@ def run(
 ) -> None:
     """Fit the file and write the model; raises Stop with 4 or 130 if it did not converge."""
     components = parse_components(n_components)
-    check_output(output, force=force, inputs=(source,))
+    check_output(output, force=force, inputs=(source,), ending=".npz")
     with spoken_warnings(quiet=quiet):
         data = open_source(source, layout=layout, picks=picks, n_features=n_features)
         from majorica import ICA

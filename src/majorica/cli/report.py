@@ -28,7 +28,7 @@ def run(
 ) -> None:
     """Write the page on a model and its data."""
     shape = parse_image_shape(image_shape)
-    check_output(output, force=force, inputs=(source, model))
+    check_output(output, force=force, inputs=(source, model), ending=".html")
     with spoken_warnings(quiet=quiet):
         ica = load_model(model)
         data = open_source(source, layout=layout, picks=picks, n_features=n_features)

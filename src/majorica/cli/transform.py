@@ -33,7 +33,7 @@ def run(
     if to_stdout:
         need_stdout()
     else:
-        check_output(output, force=force, inputs=(source, model))
+        check_output(output, force=force, inputs=(source, model), ending=".npy")
     with spoken_warnings(quiet=quiet):
         ica = load_model(model)
         if source == "-" and n_features is None:
