@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from majorica.cli.failures import UsageError
@@ -11,12 +12,17 @@ from majorica.cli.failures import UsageError
 _OTHERS = {".mat", ".txt", ".json", ".pkl", ".pickle", ".joblib", ".onnx", ".pdf", ".png", ".fdt"}
 
 
-def open_source(source: str, *, layout: Any = None, picks: str | None = None, n_features: int | None = None) -> Any:
-    """INPUT as a source."""
+def open_source(
+    inputs: Sequence[str], *, layout: Any = None, picks: str | None = None, n_features: int | None = None
+) -> Any:
+    """INPUT as a source, or several joined one after the other."""
     from majorica.sources import as_source
 
     chosen = None if picks is None else [name.strip() for name in picks.split(",") if name.strip()]
-    return as_source(source, layout=None if layout is None else layout.value, n_features=n_features, picks=chosen)
+    if len(inputs) > 1 and "-" in inputs:
+        raise UsageError("-: the standard input cannot be joined with files; give it alone")
+    given = inputs[0] if len(inputs) == 1 else list(inputs)
+    return as_source(given, layout=None if layout is None else layout.value, n_features=n_features, picks=chosen)
 
 
 def load_model(path: str) -> Any:
