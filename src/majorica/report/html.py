@@ -28,9 +28,12 @@ from majorica.report.repeat import fitted_path, heading, notes, parameter_rows, 
 from majorica.report.text import clean, clean_lines, duration, escape, isolate, number
 from majorica.report.warn import alerts
 from majorica.sources import as_source
+from majorica.statistics import F64
 
 #: Components on a page; more would only make it slow.
 MOST_COMPONENTS = 1000
+#: Relative difference up to which two components explain as much as each other, and stay in the model's order.
+TIE = 0.01
 #: Characters of a command that is shown; a longer one would be cut and do something else.
 LONGEST_COMMAND = 2000
 
@@ -188,8 +191,8 @@ class Report:
         return "In descending explained variance; unfold one for its details. " + text
 
     def _components(self) -> str:
-        listed = range(min(int(self.ica.n_components_), MOST_COMPONENTS))
-        return "".join(self.drawing.component(i, panels=i < MOST_PANELS) for i in listed)
+        listed = descending(self.measures.explained)[:MOST_COMPONENTS]
+        return "".join(self.drawing.component(i, panels=place < MOST_PANELS) for place, i in enumerate(listed))
 
     def _repeat(self) -> str:
         parts = []
@@ -205,6 +208,14 @@ class Report:
 
 def _count(n: int, noun: str) -> str:
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def descending(explained: F64) -> list[int]:
+    """Components by explained variance: as they are numbered but where a stream, which keeps places, has changed it."""
+    steps = np.diff(explained) > TIE * explained[:-1]
+    order = np.argsort(-explained, kind="stable") if steps.any() else np.arange(len(explained))
+    numbers: list[int] = order.tolist()
+    return numbers
 
 
 def _sentence(text: str) -> str:

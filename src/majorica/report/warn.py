@@ -25,7 +25,9 @@ def warnings_of(ica: Any, measures: Measures) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     k, n = int(ica.n_components_), int(ica.n_samples_seen_)
     if not ica.converged_:
-        found.append(("Not converged.", f"The components may still move: {ica.stop_reason_}."))
+        found.append(
+            ("Not converged.", f"The components may still move: {ica.stop_reason_.removeprefix('not converged: ')}.")
+        )
     if ica.rank_ < ica.n_features_in_:
         found.append(
             (
