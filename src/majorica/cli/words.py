@@ -32,6 +32,7 @@ _PHRASES = {
     "n_features=",
     "feature_names_in_ (as_source takes it)": "the model's features",
     "feature_names_in_": "the model's features",
+    " (as_source takes it)": "",
     "drop such samples before fit, or go on with the next block by partial_fit": "drop such samples first",
     "leave it None": "leave it out",
     "must be None, a positive": "must be a positive",

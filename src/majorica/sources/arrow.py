@@ -81,7 +81,7 @@ def choose_columns(label: str, dtypes: dict[str, Any], picks: Sequence[str] | No
     if left_out and names:
         warn(
             f"{label}: the column(s) {', '.join(map(repr, left_out[:10]))} do not hold real numbers and are left out; "
-            "pass picks= to choose columns.",
+            "pass picks= to choose columns (as_source takes it).",
             MajoricaWarning,
         )
     if not names:

@@ -130,6 +130,6 @@ def _explain(
                 advice = "write decimals with points" if comma else "fill or drop such cells"
                 return DataError(
                     f"{path}: line {row}, column {j + 1}: {cells[j][:40]!r} is not a number; "
-                    f"{advice}, or choose columns with picks=."
+                    f"{advice}, or choose columns with picks= (as_source takes it)."
                 )
     return None
