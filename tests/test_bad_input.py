@@ -14,6 +14,7 @@ from majorica.densities import Huber
 from majorica.errors import (
     DataError,
     DataTypeError,
+    FewSamplesWarning,
     MajoricaError,
     OutlierWarning,
     ParameterError,
@@ -288,7 +289,8 @@ def test_one_feature(solver: str) -> None:
 @pytest.mark.parametrize("solver", ["auto", "incremental", "batch"])
 def test_fewer_samples_than_features(solver: str) -> None:
     X = np.random.default_rng(0).laplace(size=(12, 30))
-    ica = make(solver).fit(X)
+    with pytest.warns(FewSamplesWarning, match=r"12 samples do not tell 11 .* \(12 x 30\) .*X\.T.* give more samples$"):
+        ica = make(solver).fit(X)
     assert ica.n_components_ == 11
     assert_sane(ica)
     np.testing.assert_allclose(ica.inverse_transform(ica.transform(X)), X, atol=1e-10)
@@ -304,8 +306,15 @@ REDUNDANT = {
 
 
 def test_a_rank_that_the_samples_limit_is_blamed_on_them() -> None:
-    with pytest.warns(RankWarning, match=r"rank 4 in 5 features \(5 samples span no more\)"):
+    few = pytest.warns(FewSamplesWarning, match="5 samples do not tell 4 .* 20 a component; else")
+    with few, pytest.warns(RankWarning, match=r"rank 4 in 5 features \(5 samples span no more\)"):
         ICA(random_state=0).fit(np.random.default_rng(0).laplace(size=(5, 5)))
+
+
+def test_enough_samples_for_the_components_asked_for_are_no_matter_to_warn_of() -> None:
+    """More features than samples are fine where few components are asked for: nobody is told to transpose them."""
+    X = np.random.default_rng(0).laplace(size=(300, 400))
+    assert ICA(3, random_state=0, density="huber").fit(X).converged_
 
 
 @every_solver

@@ -8,7 +8,12 @@ needed and what to do.
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
+import sys
+import warnings
+from types import FrameType, ModuleType
+
+#: Packages whose frames lie between a caller and what warns.
+_BETWEEN = {"majorica", "sklearn", "joblib", "contextlib"}
 
 
 class MajoricaError(Exception):
@@ -71,6 +76,10 @@ class RankWarning(MajoricaWarning):
     """The data has fewer dimensions than features; components were reduced."""
 
 
+class FewSamplesWarning(MajoricaWarning):
+    """Samples are too few for their components, as they are where rows are channels instead of samples."""
+
+
 class OutlierWarning(MajoricaWarning):
     """Samples lie so far out that they are hardly the sources' own."""
 
@@ -89,6 +98,15 @@ class UnitWarning(MajoricaWarning):
 
 class TruncatedWarning(MajoricaWarning):
     """A raw stream ended within a sample, whose bytes were dropped."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn at the line of the caller, however deep within this package, or scikit-learn, it is noticed."""
+    level, frame = 1, sys._getframe(0)
+    outer: FrameType | None = frame
+    while outer is not None and outer.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN:
+        level, outer = level + 1, outer.f_back
+    warnings.warn(message, category, stacklevel=level if outer is not None else 2)
 
 
 def optional_import(module: str, *, extra: str, purpose: str) -> ModuleType:

@@ -19,6 +19,7 @@ from majorica.densities.base import Density
 from majorica.engines import Engine, ThreadEngine, engine_for, single_threaded_blas
 from majorica.engines.threads import effective_n_jobs
 from majorica.errors import DataError, DataTypeError
+from majorica.fewsamples import warn_few
 from majorica.fitting import Fitted, fit_source
 from majorica.inputs import all_or_nothing, block_of, check_names, source_of, sources_of
 from majorica.lazy import inverse_transform_lazily, is_dask, loss_of_block, transform_lazily
@@ -253,6 +254,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
                         on_disk, spare = plan.touch_on_disk, plan.spare
                         fitted = fit_source(source, options, own, checkpoint=keeper, touch_on_disk=on_disk, spare=spare)
                         self._publish(fitted)
+        warn_few(self._fitted, self.n_features_in_)
         warn_unconverged(self._fitted, self.tol)
         if self.stop_reason_ == StopReason.INTERRUPTED.value:
             warn_interrupted(self.trace_, checkpoint)
@@ -365,7 +367,11 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         return sources @ now["mixing_"].T.astype(dtype) + now["mean_"].astype(dtype)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-likelihood of `X` under the model, in input units (nats a sample)."""
+        """Mean log-likelihood of `X` under the model, in input units (nats a sample).
+
+        That of the `n_components_` dimensions kept: scores of models with different numbers of components do not
+        compare, and a search over ``n_components`` by it follows the data's unit.
+        """
         check_is_fitted(self, "components_")
         source = source_of(self, X, reset=False)
         fitted: Fitted = self._fitted

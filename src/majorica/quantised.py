@@ -14,12 +14,10 @@ direction that of as many as there are channels.
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import numpy.typing as npt
 
-from majorica.errors import RankWarning
+from majorica.errors import RankWarning, warn
 from majorica.sources.base import Source
 from majorica.statistics import F64
 
@@ -65,11 +63,10 @@ def warn_rounded(source: Source, covariance: F64, values: F64) -> None:
         why = (
             "average reference before the file was written?" if n_rounding == 1 else "channels that follow from others?"
         )
-        warnings.warn(
+        warn(
             f"{n_rounding} of {f} directions of the recording hold nothing but its rounding to whole steps ({why}), "
             f"and as many components will; pass n_components={f - n_rounding} to leave them out.",
             RankWarning,
-            stacklevel=2,
         )
 
 

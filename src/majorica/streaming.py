@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -12,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from majorica.engines import Engine, ThreadEngine
-from majorica.errors import DataError, FlatWarning, OutlierWarning
+from majorica.errors import DataError, FlatWarning, OutlierWarning, warn
 from majorica.fitting import START_SAMPLES as START_SAMPLES
 from majorica.fitting import Fitted, Options, fit_source, make_online, start_samples
 from majorica.merging import match_components
@@ -181,11 +180,10 @@ class StreamFit:
             return
         self.warned = True
         where = "" if self.far is None else f", farthest in feature {feature_label(self.names, self.far)}"
-        warnings.warn(
+        warn(
             f"one of the first {self.seen:,} samples of the stream lies {excess:.2g} times as far out as any may"
             f"{where}; such samples are drawn in before they are learnt from, drop them if they are a sensor's faults",
             OutlierWarning,
-            stacklevel=3,
         )
 
     def _warn_flat(self) -> None:
@@ -194,11 +192,10 @@ class StreamFit:
         self.warned_flat = True
         shown = some_of([feature_label(self.names, i) for i in self.flat])
         where = "a combination of features" if not self.flat else f"feature{'s' * (len(self.flat) > 1)} {shown}"
-        warnings.warn(
+        warn(
             f"the stream went flat before sample {self.flat_at:,}: no variance along {where} (a sensor that came off, "
             "or the copy of another?); the model stays as it is until there is some again",
             FlatWarning,
-            stacklevel=4,
         )
 
     def _warn_awake(self) -> None:
@@ -206,12 +203,11 @@ class StreamFit:
             return
         self.warned_awake = True
         which = some_of([feature_label(self.names, i) for i in self.awake])
-        warnings.warn(
+        warn(
             f"feature{'s' * (len(self.awake) > 1)} {which} of the stream began to vary before sample {self.awake_at:,} "
             "but had been constant when the model began, so no component has a part of what is there now; start anew, "
             "or pass n_components=<number of features>, with which a stream waits until all vary",
             FlatWarning,
-            stacklevel=4,
         )
 
     def _look_for_life(self, X: Array) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 from sklearn.exceptions import ConvergenceWarning
 
+from majorica.errors import warn
 from majorica.fitting import Fitted
 from majorica.solvers import StopReason
 
 
 def warn_unconverged(fitted: Fitted, tol: float | None) -> None:
-    """Say with figures that `max_iter` ended the fit, or that nothing could take it further; to the caller's caller."""
+    """Say with figures that `max_iter` ended the fit, or that nothing could take it further."""
     stop = fitted.stop
     if tol == 0 or stop not in (StopReason.MAX_ITER, StopReason.COARSE, StopReason.STUCK):
         return
@@ -20,11 +20,7 @@ def warn_unconverged(fitted: Fitted, tol: float | None) -> None:
     if stop is not StopReason.MAX_ITER:
         advice = stop.value.removeprefix("not converged: ")
     passes = max(1, math.ceil(fitted.passes))
-    warnings.warn(
-        f"ICA did not converge in {passes} passes: {_achieved(fitted, tol)}; {advice}",
-        ConvergenceWarning,
-        stacklevel=3,
-    )
+    warn(f"ICA did not converge in {passes} passes: {_achieved(fitted, tol)}; {advice}", ConvergenceWarning)
 
 
 def _achieved(fitted: Fitted, tol: float | None) -> str:

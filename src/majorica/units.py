@@ -6,9 +6,15 @@ import copy
 from dataclasses import replace
 from typing import Any
 
-from majorica.errors import ParameterError
+import numpy as np
+
+from majorica.errors import ParameterError, UnitWarning, warn
 from majorica.sources.base import Source, Stream
-from majorica.sources.units import factor, in_unit
+from majorica.sources.units import MICROVOLTS, factor, in_unit, unit_of
+from majorica.statistics import F64
+
+#: Microvolts by which half the channels of a recording hardly deviate: less, or more.
+LEAST, MOST = 1e-3, 5e4
 
 
 def keep_unit(ica: Any, unit: str | None) -> None:
@@ -19,8 +25,31 @@ def keep_unit(ica: Any, unit: str | None) -> None:
 
 
 def in_unit_of(ica: Any, source: Source | Stream) -> Source | Stream:
-    """`source` in the unit that `ica` was fitted in, where both are known."""
-    return in_unit(source, getattr(ica, "unit_", None))
+    """`source` in the unit that `ica` was fitted in, where both are known; warns if the one unknown is unlikely."""
+    known, given = getattr(ica, "unit_", None), unit_of(source)
+    if known is None and given in MICROVOLTS:
+        _warn_unlikely(ica, given)
+    return in_unit(source, known)
+
+
+def _warn_unlikely(ica: Any, unit: str) -> None:
+    """Say that a model of numbers is given a recording whose unit these had hardly been in."""
+    typical = float(np.median(np.linalg.norm(spread(ica), axis=1)))
+    if LEAST < typical * MICROVOLTS[unit] < MOST:
+        return
+    other = "uV" if unit == "V" else "V"
+    warn(
+        f"the ICA was fitted on numbers of an unknown unit and is given samples in {unit}, which it takes as they are; "
+        f"in {unit} half of the features would have deviated by {typical:.3g} or more: "
+        f"set ica.unit_ = {other!r} if it was fitted on those, or fit the recording itself",
+        UnitWarning,
+    )
+
+
+def spread(ica: Any) -> F64:
+    """A root of the covariance of the features as the ICA has it, ``(f, k)``."""
+    root: F64 = ica._fitted.whitening.inverse @ np.linalg.cholesky(ica._fitted.covariance)
+    return root
 
 
 def model_in_unit(ica: Any, unit: str) -> Any:

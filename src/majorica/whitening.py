@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from majorica.engines.base import Engine, total
-from majorica.errors import DataError, OutlierWarning, ParameterError, RankError, RankWarning, RepeatWarning
+from majorica.errors import DataError, OutlierWarning, ParameterError, RankError, RankWarning, RepeatWarning, warn
 from majorica.quantised import warn_rounded
 from majorica.sources.base import Block, Source
 from majorica.sources.names import feature_label, some_of
@@ -271,11 +270,7 @@ def _warn_reduced(
     one, more = "average reference or one duplicated feature?", "duplicated or linearly dependent features?"
     few = f"{source.n_samples} samples span no more" if rank == source.n_samples - 1 else ""
     why = _constant(source, varying) or few or (one if rank == source.n_features - 1 else more)
-    warnings.warn(
-        f"the data has rank {rank} in {source.n_features} features ({why}); fitting {k} components.",
-        RankWarning,
-        stacklevel=2,
-    )
+    warn(f"the data has rank {rank} in {source.n_features} features ({why}); fitting {k} components.", RankWarning)
 
 
 def warn_outlier(source: Source, n: int, shares: F64) -> None:
@@ -286,23 +281,21 @@ def warn_outlier(source: Source, n: int, shares: F64) -> None:
     worst = far[np.argmax(shares[far])]
     name = feature_label(source.feature_names, int(worst))
     more = f" (and that of {len(far) - 1} more)" if len(far) > 1 else ""
-    warnings.warn(
+    warn(
         f"one of {n:,} samples holds {min(shares[worst], 1):.0%} of the variance of feature {name}{more} and is likely "
         "to get a component of its own; drop or mend it first if it is a fault",
         OutlierWarning,
-        stacklevel=2,
     )
 
 
 def warn_repeats(n: int, repeats: int) -> None:
     """Say that many samples tell nothing: they are fitted as if sources were at rest, and all at once."""
     if repeats > REPEATED * n and n >= ENOUGH:
-        warnings.warn(
+        warn(
             f"{repeats / n:.0%} of {n:,} samples equal the one before (padding, a lost connection, sources at rest?) "
             "and may be fitted instead of the sources: drop them unless the sources themselves are at rest, which the "
             "default solver mostly allows for; all solvers mind less with density='huber'",
             RepeatWarning,
-            stacklevel=2,
         )
 
 

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from program import run, run_many, samples, write_all
 
+from majorica import ICA
+
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
@@ -80,6 +82,33 @@ def test_the_installed_program(files, tmp_path):
     assert told.returncode == 0
     assert "1,500" in told.stdout
     assert told.stderr == ""
+
+
+def test_several_files_are_joined(tmp_path):
+    X = samples()
+    for name, rows in (("a.npy", X[:600]), ("b.npy", X[600:]), ("narrow.npy", X[:, :3])):
+        np.save(tmp_path / name, rows)
+    a, b, m = tmp_path / "a.npy", tmp_path / "b.npy", tmp_path / "m.npz"
+    done = run_many(
+        [
+            ["fit", a, b, "-o", m, "--json", "-q"],
+            ["transform", m, a, b, "-o", tmp_path / "s.npy", "-q"],
+            ["report", m, a, b, "-o", tmp_path / "r.html", "-q"],
+            ["info", m],
+            ["fit", a, "-", "-o", tmp_path / "n.npz"],
+            ["fit", a, tmp_path / "narrow.npy", "-o", tmp_path / "n.npz"],
+            ["fit", a, b, "-o", b, "--force"],
+        ]
+    )
+    assert [code for code, _, _ in done] == [0, 0, 0, 0, 2, 3, 2]
+    assert json.loads(done[0][1])["n_samples"] == 1500
+    ica = ICA(random_state=0).fit(X)
+    np.testing.assert_array_equal(ICA.load(m).components_, ica.components_)
+    np.testing.assert_allclose(np.load(tmp_path / "s.npy"), ica.transform(X), atol=1e-12)
+    assert "<title>a.npy and 1 more</title>" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert f"fitted        {a} and 1 more" in done[3][1]
+    assert "give it alone" in done[4][2]
+    assert "is an input too" in done[6][2]
 
 
 def test_layout(tmp_path):

@@ -41,6 +41,27 @@ def test_an_input_pipe_is_no_output(model, pipe, capfd):
     assert "input too" in err
 
 
+@pytest.mark.parametrize(
+    ("command", "name", "better"),
+    [
+        ("fit", "recording.FIF", "recording.npz"),
+        ("fit", "model.pkl", "model.npz"),
+        ("transform", "sources.csv", "sources.npy"),
+        ("transform", "a.mat", "a.npy"),
+        ("report", "page.pdf", "page.html"),
+    ],
+)
+def test_an_output_named_as_another_format_is_refused(command, name, better, data, model, tmp_path, capfd):
+    """A NumPy array went to sources.csv, which nothing could read."""
+    first = [] if command == "fit" else [model]
+    code, _, err = call(capfd, command, *first, data, "-o", tmp_path / name)
+    assert code == 2
+    assert f"name it {tmp_path / better}" in err
+    assert not (tmp_path / name).exists()
+    code, _, _ = call(capfd, command, *first, data, "-o", tmp_path / "v1.2", "-q")  # what is no ending of anything
+    assert code == 0
+
+
 def test_the_program_fits_into_a_command(data, tmp_path):
     reader, writer = os.pipe()
     done = run("fit", data, "-o", f"/dev/fd/{writer}", "-q", pass_fds=[writer])

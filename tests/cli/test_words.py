@@ -19,6 +19,8 @@ from majorica.cli.words import escaped, for_the_shell, printable
     [
         ("are left out; pass picks= to choose columns.", "are left out; pass --picks to choose columns."),
         ("choose columns with picks=.", "choose columns with --picks."),
+        ("choose columns with picks= (as_source takes it).", "choose columns with --picks."),
+        ("pass layout='channels-first' (as_source takes it) if", "pass --layout channels-first if"),
         ("pass n_components<=6 or leave it None.", "pass --n-components 6 or fewer or leave it out."),
         ("n_components=9 exceeds the rank", "--n-components 9 exceeds the rank"),
         ("raise max_iter, or tol if", "raise --max-iter, or --tol if"),
@@ -39,6 +41,10 @@ from majorica.cli.words import escaped, for_the_shell, printable
         ("max_iter.npy: no such file; x.tol, max_iter_2", "max_iter.npy: no such file; x.tol, max_iter_2"),
         ("a/layout=3/x.npy: empty", "a/layout=3/x.npy: empty"),
         ("--max-iter 0 is too small", "--max-iter 0 is too small"),
+        (
+            "39 or more: set ica.unit_ = 'uV' if it was fitted on those, or fit the recording itself",
+            "39 or more: fit the recording itself",
+        ),
     ],
 )
 def test_arguments_become_options(said, shown):

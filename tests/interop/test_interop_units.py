@@ -123,6 +123,22 @@ def test_mne_gets_volts(both, models):
         close(imported.transform(both[0]), ica.transform(raw))
 
 
+def test_a_model_of_numbers_warns_of_recordings_in_a_unit_they_hardly_had(both, models, tmp_path):
+    """Sources were off by a million, silently."""
+    path, _, raw = both
+    expected = models[0].transform(path)
+    microvolts, volts = ICA(random_state=0).fit(X), ICA(random_state=0).fit(1e-6 * X)
+    for ica, wrong, right, unit in ((microvolts, raw, path, "uV"), (volts, path, raw, "V")):
+        close(ica.transform(right), expected, 1e-5)  # no warning
+        for use in (ica.transform, ica.score, lambda given, ica=ica: Report(ica, given)):
+            with pytest.warns(UnitWarning, match=rf"takes as they are; .* set ica\.unit_ = '{unit}' if") as told:
+                use(wrong)
+            assert told[0].filename == __file__
+        ica.unit_ = unit
+        ica.save(tmp_path / "model.npz")
+        close(ICA.load(tmp_path / "model.npz").transform(wrong), expected, 1e-5)
+
+
 def test_mne_is_told_the_unit_of_arrays(both, models):
     raw, expected = both[2], models[0].transform(both[0])
     unknown = ICA(random_state=0).fit(X)  # microvolts
@@ -176,7 +192,9 @@ def test_what_has_no_unit_stays_as_it_is(both, models):
     unknown = ICA(random_state=0).fit(X)
     microvolts = models[0]
     close(unknown.transform(as_source(path)), unknown.transform(X))
-    close(unknown.transform(as_source(fif)) - unknown.transform(np.zeros((1, 5))), 1e-6 * (X @ unknown.components_.T))
+    with pytest.warns(UnitWarning, match="takes as they are"):
+        taken = unknown.transform(as_source(fif))
+    close(taken - unknown.transform(np.zeros((1, 5))), 1e-6 * (X @ unknown.components_.T))
     close(microvolts.transform(as_source(X)), microvolts.transform(path))
     assert microvolts.feature_names_in_.tolist() == NAMES
 

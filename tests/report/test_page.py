@@ -188,6 +188,24 @@ def test_warns():
     heads = [head for head, _ in warnings_of(ica, report.measures)]
     assert {"Not converged.", "Rank below the number of features.", "Outliers."} <= set(heads)
     assert 'class="alerts"' in report.html
+    assert "may still move: max_iter" in dict(warnings_of(ica, report.measures))["Not converged."]
+
+
+def test_components_of_a_stream_are_listed_by_explained_variance():
+    """They keep their places while what they explain changes; the page had said they descend, and they did not."""
+    rng = np.random.default_rng(0)
+    S, A = rng.laplace(size=(30_000, 3)) * [3, 2, 1], rng.normal(size=(3, 3))
+    S[12_000:] *= [0.2, 1, 4]
+    ica = ICA(random_state=0, half_life=3000)
+    for block in np.split(S @ A, 30):
+        ica.partial_fit(block)
+    report = Report(ica, S[20_000:] @ A)
+    explained = report.measures.explained
+    assert (np.diff(explained) > 0).any(), "the numbers are no longer in order"
+    listed = [int(number) for number in re.findall(r'data-number="(\d+)"', report.html)]
+    assert listed == np.argsort(-explained).tolist()
+    white = Report(ICA(random_state=0).fit(S / S.std(axis=0)), S / S.std(axis=0))
+    assert re.findall(r'data-number="(\d+)"', white.html) == ["0", "1", "2"]
 
 
 def test_many_components_stay_small():
@@ -276,6 +294,7 @@ def test_refuses(fitted):
 
 
 @pytest.mark.parametrize("shape", [(2, 1), (3, 2), (40, 3)])
+@pytest.mark.filterwarnings("ignore::majorica.errors.FewSamplesWarning")
 def test_small_data(shape):
     X = np.random.default_rng(0).laplace(size=shape)
     ica = ICA(random_state=0, max_iter=5, tol=0).fit(X)

@@ -102,14 +102,31 @@ def test_convergence_of_a_stream_is_drawn_over_its_samples():
     X = channels(3, 20_300)
     ica = ICA(random_state=0).fit(X[start : start + 700] for start in range(0, len(X), 700))
     axes = report.plot_convergence(ica).axes
-    subset, own = axes[0].get_lines()
-    assert len(subset.get_xdata()) == 0
+    (own,) = axes[0].get_lines()
     np.testing.assert_array_equal(own.get_xdata(), np.cumsum(ica.trace_["n_samples"]))
     assert own.get_xdata()[-1] == len(X)
     assert [panel.get_xlabel() for panel in axes] == ["samples"] * 2 + ["seconds"] * 2
+    assert axes[1].texts[0].get_text() == "none over all samples"
 
 
 def test_tile():
     sheet = tile([np.full((2, 3), value) for value in (1.0, -2.0, 0.0)])
     assert sheet.shape == (7, 9)
     assert set(np.unique(sheet)) == {-1.0, 0.0, 1.0}
+
+
+def test_losses_of_other_samples_are_not_drawn_as_one_line():
+    """Those of subsets, which do not compare, had crossed the axes as near-vertical strokes."""
+    rng = np.random.default_rng(0)
+    X = rng.laplace(size=(40_000, 6)) @ rng.normal(size=(6, 6))
+    ica = ICA(random_state=0).fit(X)
+    level = ica.trace_["n_samples"]
+    last = level == level[-1]
+    assert 1 < last.sum() < len(last)
+    loss, gradient, *_ = report.plot_convergence(ica).axes
+    (line,) = loss.lines
+    np.testing.assert_array_equal(line.get_ydata(), ica.trace_["loss"][last])
+    parts = [set(ica.trace_["n_samples"][np.isin(ica.trace_["passes"], part.get_xdata())]) for part in gradient.lines]
+    assert all(len(part) == 1 for part in parts[: len(set(level))])
+    assert loss.get_xlim() == gradient.get_xlim()
+    assert "on a subset" in [text.get_text() for text in gradient.get_legend().get_texts()]

@@ -73,7 +73,20 @@ def test_the_page_names_the_file_that_was_fitted(tmp_path):
     assert "another file" not in Report(ica, str(tmp_path / "fitted.npy")).html
 
 
-def test_lists_of_files_are_repeated_in_python(tmp_path):
+def test_several_files_are_one_command(tmp_path, monkeypatch):
+    for name, rows in (("a.npy", X[:700]), ("b c.npy", X[700:])):
+        np.save(tmp_path / name, np.ascontiguousarray(rows.T))
+    given = [as_source(tmp_path / name, layout="channels-first") for name in ("a.npy", "b c.npy")]
+    ica = ICA(2, random_state=3).fit(as_source(given))
+    assert "'b c.npy'" in shell_command(ica).replace(f"{tmp_path}/", "")
+    np.testing.assert_array_equal(by_program(ica, tmp_path, monkeypatch).components_, ica.components_)
+    page = Report(ica, as_source(given))
+    assert page.title == "a.npy and 1 more"
+    assert "majorica fit" in page.html
+    assert Report(ica, as_source(given), title="Mine").title == "Mine"
+
+
+def test_a_list_of_files_read_in_different_ways_is_repeated_in_python(tmp_path):
     np.save(tmp_path / "a.npy", X[:700])
     np.save(tmp_path / "b.npy", np.ascontiguousarray(X[700:].T))
     ica = ICA(random_state=0).fit(

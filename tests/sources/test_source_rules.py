@@ -105,7 +105,9 @@ def test_layout_of_array_files(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["x"] = x
     for name in ("x.npy", "x.npz", "x.zarr", "x.h5"):
-        with pytest.raises(DataError, match=r"x\..*: .*\(3, 4\).*ambiguous.*layout='channels-first'"):
+        with pytest.raises(
+            DataError, match=r"x\..*: .*\(3, 4\).*ambiguous.*layout='channels-first' \(as_source takes it\)"
+        ):
             as_source(tmp_path / name)
         np.testing.assert_array_equal(as_source(tmp_path / name, layout="samples-first").read(0, 3), x)
         np.testing.assert_array_equal(as_source(tmp_path / name, layout="channels-first").read(0, 4), x.T)

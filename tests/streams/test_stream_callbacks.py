@@ -11,7 +11,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from majorica import ICA
-from majorica.errors import MajoricaWarning
+from majorica.errors import FewSamplesWarning, MajoricaWarning
 from majorica.solvers import Progressive, StopReason
 from majorica.streaming import START_SAMPLES
 
@@ -231,7 +231,8 @@ def too_few() -> np.ndarray:
 @pytest.mark.parametrize("given", [lambda X: X, lambda X: iter(np.split(X, 5))], ids=GIVEN)
 @pytest.mark.parametrize("passes", [None, 1])
 def test_an_online_fit_of_too_few_samples_says_that_it_did_not_converge(given: Callable, passes: int | None) -> None:
-    with pytest.warns(ConvergenceWarning, match="largest relative gradient"):
+    few = pytest.warns(FewSamplesWarning, match="30 samples do not tell 29 components apart")
+    with few, pytest.warns(ConvergenceWarning, match="largest relative gradient"):
         ica = online(max_iter=passes).fit(given(too_few()))
     assert not ica.converged_
     assert ica.stop_reason_.startswith("not converged: the loss falls no further")

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from majorica import ICA, amari_distance
-from majorica.errors import DataError, DataTypeError, MajoricaError, ParameterError
+from majorica.errors import DataError, DataTypeError, MajoricaError, MajoricaWarning, ParameterError
 from majorica.streaming import START_SAMPLES, TRACE_RECORDS
 
 STARTED = START_SAMPLES + 2_000
@@ -307,6 +307,18 @@ def test_short_adaptive_fits_merge_whatever_the_scales_of_their_rows(seed: int) 
     merged = ICA.merge(parts)
     assert merged.score(X) > min(part.score(X) for part in parts)
     assert error_of(merged, A) < max(error_of(part, A) for part in parts)
+
+
+def test_models_of_other_mixtures_are_merged_with_a_warning() -> None:
+    """What came out was neither's mixture, without a word."""
+    X, _ = mixture(20_000, p=4)
+    turned = X @ np.linalg.qr(np.random.default_rng(0).normal(size=(4, 4)))[0]
+    models = [ICA(random_state=0).fit(part) for part in (X[:10_000], turned[:10_000], X[10_000:])]
+    with pytest.warns(MajoricaWarning, match="are turned against the first model's by [0-9]+ degrees or more") as told:
+        ICA.merge(models)
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    ICA.merge(models[::2])  # no warning
 
 
 def test_models_that_do_not_fit_together_are_refused() -> None:

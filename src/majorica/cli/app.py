@@ -66,11 +66,12 @@ def _root(
     cls=Command,
     epilog=_example(
         "majorica fit recording.fif -o model.npz",
-        "majorica fit samples.npy --layout channels-first --n-components 20 --json",
+        "majorica fit run1.edf run2.edf --n-components 20",
+        "majorica fit samples.npy --layout channels-first --json",
     ),
 )
 def fit(
-    source: opt.Input,
+    inputs: opt.Inputs,
     output: opt.ModelOutput = "model.npz",
     n_components: opt.NComponents = None,
     solver: opt.SolverOption = opt.Solver.auto,
@@ -92,14 +93,14 @@ def fit(
     verbose: opt.Verbose = 0,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Find the independent components of INPUT and write the model."""
+    """Find the independent components of INPUT, one file or several runs, and write the model."""
     _call("fit", locals())
 
 
 @app.command(cls=Command, epilog=_example("majorica transform model.npz recording.fif -o sources.npy"))
 def transform(
     model: opt.Model,
-    source: opt.Input,
+    inputs: opt.Inputs,
     output: opt.SourcesOutput = "sources.npy",
     layout: opt.LayoutOption = None,
     picks: opt.Picks = None,
@@ -116,7 +117,7 @@ def transform(
 @app.command(cls=Command, epilog=_example("majorica report model.npz recording.fif -o report.html"))
 def report(
     model: opt.Model,
-    source: opt.Input,
+    inputs: opt.Inputs,
     output: opt.ReportOutput = "report.html",
     title: opt.Title = None,
     sfreq: opt.Sfreq = None,

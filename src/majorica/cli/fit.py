@@ -12,7 +12,7 @@ from majorica.cli.words import for_the_shell
 
 def run(
     *,
-    source: str,
+    inputs: list[str],
     output: str,
     n_components: str | None,
     solver: Any,
@@ -36,9 +36,9 @@ def run(
 ) -> None:
     """Fit the file and write the model; raises Stop with 4 or 130 if it did not converge."""
     components = parse_components(n_components)
-    check_output(output, force=force, inputs=(source,))
+    check_output(output, force=force, inputs=tuple(inputs), ending=".npz")
     with spoken_warnings(quiet=quiet):
-        data = open_source(source, layout=layout, picks=picks, n_features=n_features)
+        data = open_source(inputs, layout=layout, picks=picks, n_features=n_features)
         from majorica import ICA
 
         ica = ICA(

@@ -24,8 +24,8 @@ class _Plain(_Base):
         return params
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The words of the first line: INPUT, not {INPUT}."""
-        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+        """The words of the first line: INPUT..., not {INPUT}...."""
+        return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
 
 
 class Command(_Plain, TyperCommand):

@@ -23,10 +23,13 @@ def run(*, model: str, as_json: bool, verbose: int) -> None:
     """Print what a model file holds."""
     with spoken_warnings(quiet=False):
         ica = load_model(model)
+    from majorica.report import repeat
+
     names = getattr(ica, "feature_names_in_", None)
     facts = describe(ica)
     facts["feature_names"] = None if names is None else [str(name) for name in names]
     facts["unit"] = getattr(ica, "unit_", None)
+    facts["files"] = [repeat.named(file) for file in repeat.origin(ica).files]
     parameters = {name: plain(value) for name, value in ica.get_params(deep=False).items()}
     if as_json:
         emit({"model": model, "bytes": os.path.getsize(model), **facts, "parameters": parameters})
@@ -41,7 +44,9 @@ def rows_of(
     from majorica.report.repeat import changed
     from majorica.sources.names import feature_label
 
-    rows = [
+    files = facts["files"]
+    rows = [("fitted", files[0] + (f" and {len(files) - 1} more" if len(files) > 1 else ""))] if files else []
+    rows += [
         ("samples", f"{facts['n_samples']:,}"),
         ("features", f"{facts['n_features']:,}"),
         ("components", f"{facts['n_components']:,} (rank {facts['rank']:,})"),

@@ -50,12 +50,12 @@ def _names(kind: type[Enum]) -> str:
 
 _DATA, _RUN, _OUT = "Data", "Running", "Output"
 
-Input = Annotated[
-    str,
+Inputs = Annotated[
+    list[str],
     typer.Argument(
         metavar="INPUT",
-        help="Data: .npy .npz .h5 .zarr .parquet .arrow .csv .set .fif .edf .bdf .vhdr ...; "
-        "FILE.h5:/NAME picks one of several arrays; - reads raw float32 from a pipe.",
+        help="Data: .npy .npz .h5 .zarr .parquet .arrow .csv .set .fif .edf .bdf .vhdr ...; several are joined one "
+        "after the other; FILE.h5:/NAME picks one of several arrays; - reads raw float32 from a pipe.",
         show_default=False,
     ),
 ]

@@ -13,7 +13,7 @@ from majorica.cli.messages import emit, say, spoken_warnings
 def run(
     *,
     model: str,
-    source: str,
+    inputs: list[str],
     output: str,
     title: str | None,
     sfreq: float | None,
@@ -28,10 +28,10 @@ def run(
 ) -> None:
     """Write the page on a model and its data."""
     shape = parse_image_shape(image_shape)
-    check_output(output, force=force, inputs=(source, model))
+    check_output(output, force=force, inputs=(*inputs, model), ending=".html")
     with spoken_warnings(quiet=quiet):
         ica = load_model(model)
-        data = open_source(source, layout=layout, picks=picks, n_features=n_features)
+        data = open_source(inputs, layout=layout, picks=picks, n_features=n_features)
         from majorica.persistence.atomic import write_atomically
         from majorica.report import Report
 

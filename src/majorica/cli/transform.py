@@ -16,7 +16,7 @@ from majorica.cli.streams import need_stdout
 def run(
     *,
     model: str,
-    source: str,
+    inputs: list[str],
     output: str,
     layout: Any,
     picks: str | None,
@@ -26,23 +26,23 @@ def run(
     verbose: int,
     quiet: bool,
 ) -> None:
-    """Write the sources of a file as a .npy array; the output appears when it is whole."""
+    """Write the sources of files as a .npy array; the output appears when it is whole."""
     to_stdout = output == "-"
     if to_stdout and as_json:
         raise UsageError("--json and -o - both want the standard output; choose one")
     if to_stdout:
         need_stdout()
     else:
-        check_output(output, force=force, inputs=(source, model))
+        check_output(output, force=force, inputs=(*inputs, model), ending=".npy")
     with spoken_warnings(quiet=quiet):
         ica = load_model(model)
-        if source == "-" and n_features is None:
+        if inputs == ["-"] and n_features is None:
             n_features = int(ica.n_features_in_)
-        live = source == "-" and to_stdout and layout is None and picks is None
+        live = inputs == ["-"] and to_stdout and layout is None and picks is None
         if live:
             data = live_source(n_features)
         else:
-            data = open_source(source, layout=layout, picks=picks, n_features=n_features)
+            data = open_source(inputs, layout=layout, picks=picks, n_features=n_features)
         with bar(data.n_samples, show=progress_level(verbose=verbose, quiet=quiet) > 0) as advance:
             if live:
                 n = pass_on(ica, data, sys.stdout.buffer, advance)

@@ -7,19 +7,18 @@ an ICA by zeroing sources and going back through the transposed components.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
-from majorica.errors import DataError, ParameterError, UnitWarning, optional_import
+from majorica.errors import DataError, ParameterError, UnitWarning, optional_import, warn
 from majorica.estimator import ICA
 from majorica.interop.matrices import ica_from_matrices, symmetrising_scale
 from majorica.statistics import F64
-from majorica.units import model_said_in
+from majorica.units import MOST, model_said_in, spread
 
-#: MNE's code for volts, and the deviation in volts of half the channels from which on it is hardly one.
-_VOLTS, _UNLIKELY = 107, 0.05
+#: MNE's code for volts.
+_VOLTS = 107
 
 
 def to_mne(ica: ICA, info: Any, *, exclude: list[int] | None = None, units: str | None = None) -> Any:
@@ -142,19 +141,13 @@ def _warn_unlikely(ica: ICA, info: Any) -> None:
     volts = [i for i, channel in enumerate(info["chs"]) if channel["unit"] == _VOLTS]
     if not volts:
         return
-    typical = float(np.median(np.linalg.norm(_spread(ica)[volts], axis=1)))
-    if typical > _UNLIKELY:
-        warnings.warn(
+    typical = float(np.median(np.linalg.norm(spread(ica)[volts], axis=1)))
+    if 1e6 * typical > MOST:
+        warn(
             f"the ICA does not know the unit of its samples; they are taken as volts, but half of the channels deviate "
             f"by {typical:.3g} or more; pass units='uV' if it was fitted on microvolts, or units='V' if not",
             UnitWarning,
-            stacklevel=3,
         )
-
-
-def _spread(ica: ICA) -> F64:
-    """A root of the covariance of the features as the ICA has it, ``(f, k)``."""
-    return ica._fitted.whitening.inverse @ np.linalg.cholesky(ica._fitted.covariance)
 
 
 def _principal_axes(ica: ICA, scale: F64) -> tuple[F64, F64]:
@@ -162,9 +155,9 @@ def _principal_axes(ica: ICA, scale: F64) -> tuple[F64, F64]:
 
     What was left out of the fit has variance 0 here: it is not known.
     """
-    basis, spread, _ = np.linalg.svd(_spread(ica) / scale[:, None], full_matrices=True)
+    basis, deviation, _ = np.linalg.svd(spread(ica) / scale[:, None], full_matrices=True)
     variance = np.zeros(len(scale))
-    variance[: len(spread)] = spread**2
+    variance[: len(deviation)] = deviation**2
     return basis, variance
 
 

@@ -7,7 +7,6 @@ import hashlib
 import numbers
 import os
 import time
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import ModuleType, TracebackType
@@ -18,7 +17,7 @@ import numpy.typing as npt
 
 from majorica import __version__
 from majorica.densities.base import Density
-from majorica.errors import CheckpointError, MajoricaError, MajoricaWarning, ParameterError
+from majorica.errors import CheckpointError, MajoricaError, MajoricaWarning, ParameterError, warn
 from majorica.persistence.atomic import remove_if_there, remove_leftovers, write_atomically
 from majorica.persistence.codec import CodecError, Decoder, Encoder, custom_density, own_classes
 from majorica.persistence.container import ContainerError, read_container, write_container
@@ -215,9 +214,7 @@ def warn_interrupted(trace: npt.NDArray[np.void], path: str | os.PathLike[str] |
     kept = (
         f"run the same call again to go on from checkpoint {os.fspath(path)!r}" if path is not None else "no checkpoint"
     )
-    warnings.warn(
-        f"interrupted after {passes:.3g} passes; the model is the best so far; {kept}", MajoricaWarning, stacklevel=3
-    )
+    warn(f"interrupted after {passes:.3g} passes; the model is the best so far; {kept}", MajoricaWarning)
 
 
 def _locks() -> ModuleType | None:

@@ -24,13 +24,18 @@ from majorica.report.components import MOST_PANELS, Drawing, feature_names
 from majorica.report.convergence import convergence_section, learns_in_passing
 from majorica.report.layout import HeadMap, image_shape_of, positions_of
 from majorica.report.measure import measure, sampling_rate, source_variance, unit_variance_unmixing
-from majorica.report.repeat import fitted_path, notes, parameter_rows, path_in, python_lines, shell_command
+from majorica.report.repeat import fitted_path, heading, notes, parameter_rows, path_in, python_lines, shell_command
 from majorica.report.text import clean, clean_lines, duration, escape, isolate, number
 from majorica.report.warn import alerts
 from majorica.sources import as_source
+from majorica.statistics import F64
 
 #: Components on a page; more would only make it slow.
 MOST_COMPONENTS = 1000
+#: Relative difference up to which two components explain as much as each other, and stay in the model's order.
+TIE = 0.01
+#: Characters of a command that is shown; a longer one would be cut and do something else.
+LONGEST_COMMAND = 2000
 
 
 class Report:
@@ -85,8 +90,10 @@ class Report:
         source = as_source(X)
         self.ica = ica
         self.path = path_of(X, source)
-        self.looked_at = path_in(origin_of(source))
-        self.title = title if title is not None else os.path.basename(self.path or "") or "Independent components"
+        read = origin_of(source)
+        self.looked_at = path_in(read)
+        files = os.path.basename(self.path or "") or clean(heading(read), 1000)
+        self.title = title if title is not None else files or "Independent components"
         self.sfreq = sampling_rate(source) if sfreq is None else float(sfreq)
         self.measures = measure(ica, source, sfreq=self.sfreq, max_samples=max_samples)
         self.names = feature_names(ica)
@@ -184,14 +191,14 @@ class Report:
         return "In descending explained variance; unfold one for its details. " + text
 
     def _components(self) -> str:
-        listed = range(min(int(self.ica.n_components_), MOST_COMPONENTS))
-        return "".join(self.drawing.component(i, panels=i < MOST_PANELS) for i in listed)
+        listed = descending(self.measures.explained)[:MOST_COMPONENTS]
+        return "".join(self.drawing.component(i, panels=place < MOST_PANELS) for place, i in enumerate(listed))
 
     def _repeat(self) -> str:
         parts = []
         command = shell_command(self.ica)
-        if command is not None:
-            parts.append(f'<pre dir="ltr">{escape(command, 2000)}</pre>')
+        if command is not None and len(command) <= LONGEST_COMMAND:
+            parts.append(f'<pre dir="ltr">{escape(command, LONGEST_COMMAND)}</pre>')
         parts.append(f'<pre dir="ltr">{html.escape(clean_lines(python_lines(self.ica)), quote=True)}</pre>')
         open_points = notes(self.ica)
         if open_points:
@@ -201,6 +208,14 @@ class Report:
 
 def _count(n: int, noun: str) -> str:
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def descending(explained: F64) -> list[int]:
+    """Components by explained variance: as they are numbered but where a stream, which keeps places, has changed it."""
+    steps = np.diff(explained) > TIE * explained[:-1]
+    order = np.argsort(-explained, kind="stable") if steps.any() else np.arange(len(explained))
+    numbers: list[int] = order.tolist()
+    return numbers
 
 
 def _sentence(text: str) -> str:

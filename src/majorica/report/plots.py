@@ -53,28 +53,33 @@ def plot_convergence(ica: Any, *, ax: Any = None) -> Any:
     figure, (loss_passes, gradient_passes, loss_time, gradient_time) = make_axes(ax, 4, 8.5, 5.2, columns=2)
     level, over, name = steps(ica)
     last = level == level[-1]
+    shown = last if last.sum() > 1 else np.ones_like(last)  # losses of other samples do not compare
     known = trace["gradient"] > 0
     goal = target(ica)
     for x, label, top, bottom in (
         (over, name, loss_passes, gradient_passes),
         (trace["seconds"], "seconds", loss_time, gradient_time),
     ):
-        top.plot(x[~last], trace["loss"][~last], color=SOFT, lw=1, ls="--", label="on a subset")
-        top.plot(x[last], trace["loss"][last], color=BLUE, lw=1.6, label="on all samples")
-        if last.sum() > 1:
-            low, high = np.nanmin(trace["loss"][last]), np.nanmax(trace["loss"][last])
-            top.set_ylim(low - 0.06 * (high - low + 1e-9), high + 0.06 * (high - low + 1e-9))
-        bottom.semilogy(x[known & ~last], trace["gradient"][known & ~last], color=SOFT, lw=1, ls="--")
-        bottom.semilogy(x[known & last], trace["gradient"][known & last], color=BLUE, lw=1.6)
+        top.plot(x[shown], trace["loss"][shown], color=BLUE, lw=1.6)
+        bottom.set_yscale("log")
+        for number, size in enumerate(np.unique(level[~last])):  # a line each: between them more samples joined in
+            part = known & (level == size)
+            label_once = None if number else "on a subset"
+            bottom.plot(x[part], trace["gradient"][part], color=SOFT, lw=1, ls="--", label=label_once)
+        bottom.plot(x[known & last], trace["gradient"][known & last], color=BLUE, lw=1.6, label="on all samples")
         if goal:
             bottom.axhline(goal, color=ORANGE, lw=1.2, ls=(0, (6, 4)), label="goal")
-            bottom.legend(frameon=False, fontsize=8)
-        top.set(xlabel=label, ylabel="loss, nats a sample")
-        bottom.set(xlabel=label, ylabel="largest relative gradient")
+        if not known.any():
+            bottom.set(yscale="linear", yticks=[])
+            bottom.text(0.5, 0.5, "none over all samples", transform=bottom.transAxes, ha="center", color=SOFT)
+        end = float(x[-1]) or 1.0
+        span = (-0.04 * end, 1.04 * end)
+        top.set(xlabel=label, ylabel="loss, nats a sample", xlim=span)
+        bottom.set(xlabel=label, ylabel="largest relative gradient", xlim=span)
         tidy(top)
         tidy(bottom)
-    if (~last).any():
-        loss_passes.legend(frameon=False, fontsize=8)
+    if goal or not last.all():
+        gradient_passes.legend(frameon=False, fontsize=8)
     return figure
 
 

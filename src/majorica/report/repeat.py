@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import numbers
+import os
 import shlex
+from dataclasses import replace
 from typing import Any
 
 from majorica.densities.base import Density
@@ -63,6 +65,14 @@ def path_in(how: Origin) -> str | None:
     return named(how.files[0]) if len(how.files) == 1 and not how.joined else None
 
 
+def heading(how: Origin) -> str:
+    """The files of an origin in a few words, without their folders; empty if there are none."""
+    if not how.files:
+        return ""
+    more = f" and {len(how.files) - 1} more" if len(how.files) > 1 else ""
+    return os.path.basename(how.files[0].path) + more
+
+
 def named(file: FileUse) -> str:
     """A file as ``as_source`` and the program take it, with the array inside it."""
     return file.path if file.member is None else f"{file.path}:{file.member}"
@@ -70,10 +80,12 @@ def named(file: FileUse) -> str:
 
 def shell_command(ica: Any, output: str = "model.npz") -> str | None:
     """The ``majorica fit`` command that repeats the fit, if there is one."""
-    how, path = origin(ica), fitted_path(ica)
-    if how.call != "fit" or how.blocks or path is None:
+    how = origin(ica)
+    if how.call != "fit" or how.blocks or not how.files or how.joined != (len(how.files) > 1):
         return None
     file, options = how.files[0], []
+    if any(replace(other, path=file.path, member=file.member) != file for other in how.files):
+        return None  # each was read in its own way
     picks = [file.picks] if isinstance(file.picks, str) else file.picks
     if file.odd_picks or any(not isinstance(pick, str) or "," in pick for pick in picks or ()):
         return None
@@ -85,7 +97,7 @@ def shell_command(ica: Any, output: str = "model.npz") -> str | None:
         if name not in OPTIONS or isinstance(value, bool) or not isinstance(value, str | numbers.Real):
             return None
         options += [OPTIONS[name], str(value)]
-    return shlex.join(["majorica", "fit", path, "-o", output, *options])
+    return shlex.join(["majorica", "fit", *map(named, how.files), "-o", output, *options])
 
 
 def python_lines(ica: Any) -> str:

@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from majorica.fewsamples import ENOUGH_A_COMPONENT
 from majorica.report.measure import GAUSSIAN, OUTLIER, Measures
 from majorica.report.text import escape, number
-
-#: Samples a component below which components are not to be trusted.
-FEW_SAMPLES = 20
 
 
 def alerts(ica: Any, measures: Measures) -> str:
@@ -27,7 +25,9 @@ def warnings_of(ica: Any, measures: Measures) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     k, n = int(ica.n_components_), int(ica.n_samples_seen_)
     if not ica.converged_:
-        found.append(("Not converged.", f"The components may still move: {ica.stop_reason_}."))
+        found.append(
+            ("Not converged.", f"The components may still move: {ica.stop_reason_.removeprefix('not converged: ')}.")
+        )
     if ica.rank_ < ica.n_features_in_:
         found.append(
             (
@@ -36,9 +36,9 @@ def warnings_of(ica: Any, measures: Measures) -> list[tuple[str, str]]:
                 "(average reference, interpolated or constant features?); there are no more components than that.",
             )
         )
-    if n < FEW_SAMPLES * k:
+    if n < ENOUGH_A_COMPONENT * k:
         found.append(
-            ("Few samples.", f"{n / k:.1f} samples a component; {FEW_SAMPLES} or more make components reliable.")
+            ("Few samples.", f"{n / k:.1f} samples a component; {ENOUGH_A_COMPONENT} or more make components reliable.")
         )
     driven = np.flatnonzero(measures.largest > OUTLIER)
     if len(driven):

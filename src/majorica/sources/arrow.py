@@ -6,11 +6,10 @@ import functools
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
-from warnings import warn
 
 import numpy as np
 
-from majorica.errors import DataTypeError, MajoricaWarning, SourceError, optional_import
+from majorica.errors import DataTypeError, MajoricaWarning, SourceError, optional_import, warn
 from majorica.sources.base import Array
 from majorica.sources.chunks import ChunkCache, bounds_of
 from majorica.sources.columns import pick_columns
@@ -82,9 +81,8 @@ def choose_columns(label: str, dtypes: dict[str, Any], picks: Sequence[str] | No
     if left_out and names:
         warn(
             f"{label}: the column(s) {', '.join(map(repr, left_out[:10]))} do not hold real numbers and are left out; "
-            "pass picks= to choose columns.",
+            "pass picks= to choose columns (as_source takes it).",
             MajoricaWarning,
-            stacklevel=2,
         )
     if not names:
         raise DataTypeError(f"{label}: no column holds real numbers; found {', '.join(map(repr, dtypes)) or 'none'}.")

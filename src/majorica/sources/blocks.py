@@ -33,9 +33,10 @@ class JoinedSource(MatrixSource):
         for k, part in enumerate(self.parts):
             if part.n_features != first.n_features:
                 which = differences(first.feature_names, part.feature_names)
+                advice = f": {which}; pass picks=NAMES (as_source takes it) to choose what all have" if which else ""
                 raise DataError(
                     f"Blocks must have one width: block {k} has {part.n_features} features, block 0 has "
-                    f"{first.n_features}{f': {which}; pass picks=NAMES to choose what all have' if which else ''}."
+                    f"{first.n_features}{advice}."
                 )
             if not same_names(part.feature_names, first.feature_names):
                 which = differences(first.feature_names, part.feature_names)

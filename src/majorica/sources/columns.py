@@ -28,7 +28,7 @@ def frame_source(frame: Any, *, picks: Sequence[Any] | None = None) -> ArraySour
         if column.dtype.kind not in "fiubc":
             raise DataTypeError(
                 f"The column {names[j]!r} does not hold real numbers ({column.dtype}); "
-                "convert it, or choose columns with picks=."
+                "convert it, or choose columns with picks= (as_source takes it)."
             )
     kept = [names[j] for j in chosen]
     if library == "pandas" and picks is None and columns and _is_one_block(frame, columns):
@@ -67,7 +67,7 @@ def _pandas_column(frame: Any, j: int) -> npt.NDArray[Any]:
         except (TypeError, ValueError) as error:
             raise DataTypeError(
                 f"The column {frame.columns[j]!r} does not hold real numbers ({error}); "
-                "convert it, or choose columns with picks=."
+                "convert it, or choose columns with picks= (as_source takes it)."
             ) from error
     return values
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import re
-import warnings
 from collections.abc import Sequence
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from majorica.errors import DataError, MajoricaWarning
+from majorica.errors import DataError, MajoricaWarning, warn
 from majorica.sources.base import Array
 from majorica.sources.columns import pick_columns
 from majorica.sources.header import Header, is_number, read_header, split_line
@@ -72,10 +71,9 @@ class CsvSource(FileSource):
             counted = all(isinstance(name, int) for name in names)
             chosen = pick_columns(self.path, names, _numbers(self.picks) if counted else self.picks)
         elif header.index:
-            warnings.warn(
+            warn(
                 f"{self.path}: the first column has no name, was taken for an index and left out; name it to use it",
                 MajoricaWarning,
-                stacklevel=2,
             )
         self.feature_names = text_names(chosen)
         if self.picks is None and not header.index:
@@ -132,6 +130,6 @@ def _explain(
                 advice = "write decimals with points" if comma else "fill or drop such cells"
                 return DataError(
                     f"{path}: line {row}, column {j + 1}: {cells[j][:40]!r} is not a number; "
-                    f"{advice}, or choose columns with picks=."
+                    f"{advice}, or choose columns with picks= (as_source takes it)."
                 )
     return None

@@ -103,7 +103,8 @@ def dask_frame_source(frame: Any, *, picks: Sequence[Any] | None = None) -> Dask
     for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
         if not isinstance(dtype, np.dtype) or dtype.kind not in "fiubc":
             raise DataTypeError(
-                f"The column {name!r} does not hold real numbers ({dtype}); convert it, or choose columns with picks=."
+                f"The column {name!r} does not hold real numbers ({dtype}); convert it, or choose columns with "
+                "picks= (as_source takes it)."
             )
     with reading("Dask data frame", "Dask data frame"):
         # One dtype for all columns, else every block would be of Python objects.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import csv
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from majorica.errors import MajoricaWarning
+from majorica.errors import MajoricaWarning, warn
 
 #: Columns from which on a first line of 0, 1, 2 ... is hardly a sample.
 _MANY = 3
@@ -55,10 +54,9 @@ def _is_counting_header(path: str, cells: list[str], delimiter: str | None, foll
     found = any(is_number(cell) and not re.fullmatch(r"[+-]?\d+", cell) for cell in below)
     if found or len(cells) >= _MANY:
         taken = "a header, not a sample" if found else "a sample; remove it if it is a header"
-        warnings.warn(
+        warn(
             f"{path}: the first line counts the columns, {cells[0]} to {cells[-1]}, and was taken for {taken}",
             MajoricaWarning,
-            stacklevel=2,
         )
     return found
 

@@ -23,8 +23,8 @@ def labelled_source(x: Any, *, layout: Layout | None = None) -> DaskSource | Sli
     first, second = (str(name) for name in x.dims)
     if layout is None and second.lower() in _TIME and first.lower() not in _TIME:
         raise DataError(
-            f"The second axis of the DataArray is called {second!r}: pass layout='channels-first' if that axis holds "
-            "the samples, layout='samples-first' if not."
+            f"The second axis of the DataArray is called {second!r}: pass layout='channels-first' (as_source takes "
+            "it) if that axis holds the samples, layout='samples-first' if not."
         )
     features = x.dims[0] if layout == "channels-first" else x.dims[1]
     names = x.coords[features].values.tolist() if features in x.coords else None

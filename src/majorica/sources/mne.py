@@ -191,7 +191,9 @@ def pick_channels(raw: Any, picks: Any) -> tuple[str, ...]:
         chosen = sample.pick("data" if picks is None else picks, exclude="bads", verbose="ERROR")
     except Exception as error:
         if picks is None:
-            raise DataError("The recording has no good data channel; name channels with picks=.") from error
+            raise DataError(
+                "The recording has no good data channel; name channels with picks= (as_source takes it)."
+            ) from error
         unknown = _unknown_channels(sample, picks)
         raise ParameterError(unknown or f"picks={picks!r} chooses no channels of the recording: {error}") from error
     return tuple(chosen.ch_names)

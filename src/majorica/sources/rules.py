@@ -87,8 +87,8 @@ def file_layout(shape: Sequence[int], layout: Layout | None) -> Layout:
         s = "s" if rows > 1 else ""
         raise DataError(
             f"The array of shape ({rows}, {columns}) has fewer rows than columns, so its layout is ambiguous: "
-            f"pass layout='channels-first' if it holds {rows} channel{s}, or layout='samples-first' "
-            f"if it really holds {rows} sample{s} of {columns} features."
+            f"pass layout='channels-first' (as_source takes it) if it holds {rows} channel{s}, or "
+            f"layout='samples-first' if it really holds {rows} sample{s} of {columns} features."
         )
     return "samples-first"
 

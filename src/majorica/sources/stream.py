@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, Any
 
 import numpy as np
 
-from majorica.errors import DataError, DataTypeError, ParameterError, SourceError, TruncatedWarning
+from majorica.errors import DataError, DataTypeError, ParameterError, SourceError, TruncatedWarning, warn
 from majorica.sources.array import numeric_array
 from majorica.sources.base import Array
 from majorica.sources.rules import Layout, as_block, check_two_dimensional, float_dtype
@@ -138,11 +137,7 @@ def raw_blocks(file: IO[bytes], n_features: int, length: int = RAW_BLOCK, *, liv
             samples = np.frombuffer(data, dtype="<f4", count=(len(data) - spare) // 4)
             yield samples.reshape(-1, n_features).astype(np.float32, copy=False)
         if spare:
-            warnings.warn(
-                f"{cut}; they were dropped. If samples have another width, none was read rightly.",
-                TruncatedWarning,
-                stacklevel=2,
-            )
+            warn(f"{cut}; they were dropped. If samples have another width, none was read rightly.", TruncatedWarning)
         if spare or not data or (len(data) < length * sample_bytes and not live):
             return
 
