@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from majorica.solvers import Progressive, gains
+from majorica.solvers.base import steepest
 from majorica.solvers.gains import CHEAP_PRODUCTS, is_small
 from majorica.solvers.levels import SHORT_FROM
 
@@ -30,3 +32,10 @@ def test_share_of_the_floor_where_convergence_is_fast(monkeypatch, n: int, p: in
     assert solver.cheapest < solver.cheap < solver.fast
     assert is_small(solver, problem, state, 0.99 * limit)
     assert not is_small(solver, problem, state, 1.01 * limit)
+
+
+def test_the_floor_of_few_samples_says_little() -> None:
+    """Fits of 30 samples of 29 components passed at a gradient of 0.98, as the floor is half a nat a component."""
+    assert steepest(30, 29) == pytest.approx(3 / np.sqrt(30))
+    assert steepest(5, 4) == 1
+    assert steepest(59, 29) == 1

@@ -53,6 +53,15 @@ class StopReason(Enum):
 PRECISE, STEEP, STEEPEST = 1e-3, 0.1, 1.0
 
 
+def steepest(n: int, p: int) -> float:
+    """Largest entry of the gradient at which the floor of n samples of p components counts as convergence.
+
+    With at most two samples a component the floor is a quarter of a nat a component or more, and says nothing of
+    gradients beyond their sampling error.
+    """
+    return STEEPEST if n > 2 * p else min(STEEPEST, 3 / math.sqrt(n))
+
+
 def stalled(gradient: float, tol: float | None, n: int) -> StopReason:
     """Why a fit ends that no step takes further: without a `tol` its gradient may be a sampling error of n samples."""
     enough = max(PRECISE, 1 / math.sqrt(n) if tol is None else tol)

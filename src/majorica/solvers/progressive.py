@@ -10,7 +10,7 @@ import numpy as np
 from majorica.densities.table import Densities
 from majorica.kernels.reference import minimise_row
 from majorica.problem import Problem
-from majorica.solvers.base import STEEPEST, StopReason, stalled
+from majorica.solvers.base import StopReason, stalled, steepest
 from majorica.solvers.curvatures import leave_saddles
 from majorica.solvers.gains import (
     LOOK_NUMBERS,
@@ -208,7 +208,7 @@ class Progressive:
                 return
         if state.levels.last:
             if self.tol is None or met:
-                floor = StopReason.FLOOR if state.gradient <= STEEPEST else StopReason.STUCK
+                floor = StopReason.FLOOR if state.gradient <= steepest(problem.n, problem.p) else StopReason.STUCK
                 state.stop = StopReason.GRADIENT if met else floor
                 return
             state.floored = True  # from where a fit without tol ends, on to tol
