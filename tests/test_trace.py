@@ -215,3 +215,11 @@ def test_codes_that_stall_far_from_the_minimum_say_so() -> None:
         ica = ICA(solver="incremental-codes", random_state=0, max_iter=400).fit(X)
     assert not ica.converged_
     assert ica.trace_["gradient"][-1] > 1e-2
+
+
+def test_a_step_prints_as_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    X = np.random.default_rng(0).laplace(size=(2000, 12)) @ np.random.default_rng(1).normal(size=(12, 12))
+    ica = ICA(callbacks=[print], random_state=0).fit(X)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(ica.trace_)
+    assert all(line.startswith("Step(passes=") and len(line) < 200 for line in lines)

@@ -46,7 +46,7 @@ class _Notice(event.Listener):  # type: ignore[misc]
             self.given = True
             with suppress(Exception):  # nobody may be listening
                 print(
-                    "majorica: compiling its kernels, once on this machine (15 s, or up to a minute) ...",
+                    "majorica: compiling its kernels, once for this kind of fit (15 s, or up to a minute) ...",
                     file=sys.stderr,
                 )
 

@@ -94,9 +94,9 @@ class Step:
     n_samples: int
     loss: float
     gradient: float
-    unmixing: F64  #: (k, k), whitened coordinates
-    densities: Densities
-    state: State  #: the solver's own state; look, do not touch
+    unmixing: F64 = field(repr=False)  #: (k, k), whitened coordinates
+    densities: Densities = field(repr=False)
+    state: State = field(repr=False)  #: the solver's own state; look, do not touch
 
 
 Callback = Callable[[Step], Any]
