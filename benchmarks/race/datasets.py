@@ -110,10 +110,12 @@ def entries(*, quick: bool) -> list[Entry]:
         return f"{n:.0e}".replace("e+0", "e")
 
     n10, n71, n20, n100 = size(1_000_000, 50_000), size(200_000, 20_000), size(100_000, 20_000), size(200_000, 20_000)
+    many = size(50_000, 10_000)
     return [
         Entry("laplace10", f"Laplace, 10 x {words(n10)}", lambda: laplace(10, n10), 8.0),
         Entry("laplace71", f"Laplace, 71 x {words(n71)}", lambda: laplace(71, n71), 8.0),
         Entry("mixed20", f"sub- and super-Gaussian, 20 x {words(n20)}", lambda: mixed(20, n20)),
+        Entry("mixed100", f"sub- and super-Gaussian, 100 x {words(many)}", lambda: mixed(100, many)),
         Entry("small4", "Laplace, 4 x 2000", lambda: laplace(4, 2000)),
         Entry("patches10", f"image patches, 10 x {words(n10)}", lambda i: image_patches(10, n10, i), uses="images"),
         Entry(
