@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from progressive_watch import run
+from progressive_watch import run, samples_in_play
 
 from majorica import ICA
 from majorica.metrics import amari_distance
@@ -144,3 +144,19 @@ def test_fixed_densities_leave_the_plateau() -> None:
 def test_first_levels_of_many_components_are_larger() -> None:
     assert smallest_level(51_200, 160)[1] == 12_800
     assert smallest_level(200_000, 64)[1] == 3125  # as before
+
+
+def test_steps_of_the_start_tell_their_own_gradient() -> None:
+    """Of Gaussian shapes that is the covariance of the sources of the level, less the identity."""
+    X = np.random.default_rng(0).laplace(size=(40_000, 14)) @ np.random.default_rng(1).normal(size=(14, 14))
+    seen = []
+
+    def look(step) -> bool:
+        seen.append((step.gradient, step.unmixing, samples_in_play(step.state.levels, len(X))))
+        return len(seen) == 3
+
+    ica = ICA(random_state=0, callbacks=[look]).fit(X)
+    gradient, W, chosen = seen[-1]
+    assert len(chosen) < len(X)
+    Y = (X[chosen] - ica.mean_) @ ica.whitening_.T @ W.T
+    assert gradient == pytest.approx(np.abs(Y.T @ Y / len(Y) - np.eye(14)).max(), rel=1e-4)

@@ -360,6 +360,7 @@ class Progressive:
         """One fixed-point step of the start: Gaussian shapes, as they are yet, have one loss at every rotation."""
         at = evaluate(problem, state, state.W, contrast(problem.p))
         state.W, state.relative, turned = fixed_point(state.W, at.statistics, state.relative)
+        state.gradient = float(np.abs(state.relative).max())
         state.seeking = steps_left(state.seeking, turned)
         if not state.seeking:
             self._lengthen(problem, state)
