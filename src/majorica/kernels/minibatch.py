@@ -32,10 +32,12 @@ from majorica.kernels.team import PATIENCE, add_one, claim, let_others_run, look
 from majorica.kernels.views import address, borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "a5030616bb6f8cc8"
+INLINED_DIGEST = "c9f6f9c2ff249c9d"
 #: Where a team's numbers lie (each in a cache line of its own): parts allowed, taken and done; components
 #: allowed and taken; whether all is over, or a thread failed. Components done follow from `DONE` on.
 PARTS, PARTS_TAKEN, PARTS_DONE, COMPONENTS, COMPONENTS_TAKEN, OVER, DONE = 0, 8, 16, 24, 32, 40, 48
+#: Rows that move one after the other: the inverse then stays in the first-level cache, which moments would fill.
+GROUP = 8
 
 
 def count_parts(b: int) -> int:
@@ -133,8 +135,8 @@ def run_minibatches(
     """Several mini-batches in a row, ``X[starts[s]:stops[s]]`` each; fills `losses` with the surrogate after each.
 
     All threads of a team call this with the same arrays but `rooms` (:func:`make_rooms`),
-    and ``first`` is true for one of them, which moves the rows, each right
-    after its moments if no other thread changed those. `log_det` is that of
+    and ``first`` is true for one of them, which moves the rows, GROUP of them right
+    after their moments if no other thread changed those. `log_det` is that of
     `W`; the first thread returns what it is afterwards. `now` (k, p) holds `W`
     in the samples' precision, transposed like `K`. The whitened mini-batch s
     lies in `white` from row ``origins[s]`` on, and is there already if
@@ -226,7 +228,8 @@ def run_minibatches(
             if add_one(team, PARTS_DONE) + 1 == (task // parts + 1) * parts:
                 post(team, COMPONENTS, (task // parts + 1) * p)
             continue
-        if first and look(team, DONE + row) == s + 1:
+        group = min(row // GROUP * GROUP + GROUP, p) - 1
+        if first and look(team, DONE + row) == s + 1 and look(team, DONE + group) == s + 1:
             value, growth, late = sweep_row(
                 row, p, all_W, all_inverse, all_moments, all_tilts, flat[row], C_inverse, iterations, work, late
             )

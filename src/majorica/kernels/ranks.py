@@ -21,6 +21,8 @@ from majorica.kernels.views import borrow
 INLINED_DIGEST = "fee216adb6246486"
 #: Largest q for which this is done in registers.
 FEW_RANKS = 3
+#: Samples whose keys are looked through at once: one by one, the loops take longer than what is in them.
+TOGETHER = 4
 
 
 @nb.njit(nogil=True, cache=True)
@@ -63,29 +65,41 @@ def _rank(q, few):
                 """Keys: gaps whose last bits name their components."""
                 return builder.or_(builder.and_(gaps, clear), places)
 
-            def keep(sample):
-                """In each place the largest of a sample's keys there."""
+            def keep(several):
+                """In each place the largest of a sample's keys there, for several samples at once."""
+
+                def inserted(best, keys):
+                    return [held for s, key in enumerate(keys) for held in insert(key, best[q * s : q * (s + 1)])]
 
                 def more(component, best):
-                    gaps, places = (tile.load(builder.gep(at, [component])) for at in (sample, lows_at))
-                    return insert(named(gaps, places), best)
+                    places = tile.load(builder.gep(lows_at, [component]))
+                    return inserted(best, [named(tile.load(builder.gep(at, [component])), places) for at in several])
 
                 def rest(component, best):  # what is not there is none: its gap is 0
-                    return insert(named(tile.load_first(builder.gep(sample, [component]), end), last_places), best)
+                    gaps = [tile.load_first(builder.gep(at, [component]), end) for at in several]
+                    return inserted(best, [named(gap, last_places) for gap in gaps])
 
-                best = tile.loop(tile.whole(0), whole, tile.lanes, [none] * q, more)
-                return tile.loop(whole, p_, tile.lanes, best, rest)
+                best = tile.loop(tile.whole(0), whole, tile.lanes, [none] * (q * len(several)), more)
+                best = tile.loop(whole, p_, tile.lanes, best, rest)
+                return [best[q * s : q * (s + 1)] for s in range(len(several))]
 
-            def share(i, far):
-                """The largest keys of every `far`-th sample from i on, in as many places of each vector."""
-                if far == tile.lanes:
-                    return keep(samples[i])
-                both = zip(share(i, 2 * far), share(i + far, 2 * far), strict=True)
-                pairs = [tile.trade(one, other, far) for one, other in both]
+            def merge(ones, others, far):
+                """The largest keys of both in one vector each, in half as many places; others are `far` samples on."""
+                pairs = [tile.trade(one, other, far) for one, other in zip(ones, others, strict=True)]
                 best = [one for one, _ in pairs]
                 for r, (_, key) in enumerate(pairs):
                     best = insert(key, best, r)
                 return best
+
+            def share(i, far):
+                """The largest keys of every `far`-th sample from i on, in as many places of each vector."""
+                if far * TOGETHER < tile.lanes:
+                    return merge(share(i, 2 * far), share(i + far, 2 * far), far)
+                kept = keep(samples[i::far])
+                while len(kept) > 1:
+                    half = len(kept) // 2
+                    kept = [merge(one, other, half * far) for one, other in zip(kept, kept[half:], strict=False)]
+                return kept[0]
 
             def pick(component, best):
                 """One component."""

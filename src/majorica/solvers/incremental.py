@@ -28,7 +28,7 @@ Selection = Literal["greedy", "random"]
 #: Bytes of whitened samples that are kept unless a limit of memory is set: whitening them anew is a sixth of a pass.
 MOST_WHITE = 2**28
 #: Products in a call of compiled mini-batches, some 50 ms, unless a callback wants each step.
-CALL = 400_000_000
+CALL = 1_000_000_000
 
 
 def default_batch_size(n: int, p: int) -> int:
