@@ -20,7 +20,7 @@ LAYERS = [
     ["kernels"],
     ["sources"],
     ["engines"],
-    ["quantised"],
+    ["drifts", "quantised"],
     ["whitening"],
     ["problem"],
     ["surrogate"],

@@ -92,6 +92,10 @@ class FlatWarning(MajoricaWarning):
     """A stream has no variance along some direction, and is not learnt from until it has; or had none when it began."""
 
 
+class DriftWarning(MajoricaWarning):
+    """Most of a recording's variance is slower than a second: it was not high-pass filtered."""
+
+
 class UnitWarning(MajoricaWarning):
     """Samples of an unknown unit are taken to be in another package's, which their size makes unlikely."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from majorica.drifts import warn_drifting
 from majorica.engines.base import Engine, total
 from majorica.errors import DataError, OutlierWarning, ParameterError, RankError, RankWarning, RepeatWarning, warn
 from majorica.quantised import warn_rounded
@@ -165,6 +166,7 @@ def fit_whitening(
     _warn_reduced(source, varying, rank, k, n_components)
     if k == source.n_features:
         warn_rounded(source, matrix, values)
+    warn_drifting(source, matrix)
     warn_outlier(source, n, covariance.share_of_one)
     if adaptive:
         warn_repeats(n, covariance.repeats)
