@@ -485,3 +485,17 @@ def test_a_lazy_frame_is_told_to_be_collected() -> None:
     polars = pytest.importorskip("polars")
     with pytest.raises(TypeError, match=r"call \.collect\(\)"):
         ICA().fit(polars.LazyFrame({"a": [1.0, 2.0]}))
+
+
+@pytest.mark.parametrize(
+    "column", [list("xyzt") * 20, pd.Categorical(list("xy") * 40), pd.date_range("2020", periods=80)]
+)
+def test_columns_of_a_frame_that_hold_no_numbers_are_named(column: object) -> None:
+    frame = pd.DataFrame(_laplace(80), columns=list("abcd"))
+    ica = ICA(random_state=0, density="huber").fit(frame)
+    for call in (lambda bad: ICA().fit(bad), ica.transform):
+        bad = frame.assign(c=column)
+        with pytest.raises(DataTypeError, match="column holds no numbers: 'c'; leave such columns out"):
+            call(bad)
+        with pytest.raises(DataTypeError, match="columns hold no numbers: 'a', 'c'"):
+            call(bad.assign(a="1.5 uV"))

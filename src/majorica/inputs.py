@@ -88,7 +88,36 @@ def array_of(ica: Any, X: Any, *, reset: bool) -> npt.NDArray[Any]:
         return cast("npt.NDArray[Any]", X)
     refuse_masked(X)
     checks = {"skip_check_array": True} if ready else {"dtype": "numeric", "ensure_all_finite": False}
-    return _named(lambda: validate_data(ica, X, reset=reset, **checks))
+    try:
+        array = _named(lambda: validate_data(ica, X, reset=reset, **checks))
+    except (DataError, DataTypeError):
+        _refuse_columns(X)
+        raise
+    if array.dtype.kind not in "fiub":  # categories, of text
+        _refuse_columns(X)
+    return array
+
+
+def _refuse_columns(X: Any) -> None:
+    """Name the columns of a data frame that cannot be read as numbers, if there are any."""
+    found = _no_numbers(X)
+    if found:
+        s = "s hold" if len(found) > 1 else " holds"
+        listed = some_of([quoted(name) for name in found], _SHOWN)
+        raise DataTypeError(f"column{s} no numbers: {listed}; leave such columns out or convert them") from None
+
+
+def _no_numbers(X: Any) -> list[str]:
+    """Columns of a data frame that cannot be read as numbers, by name."""
+    found = []
+    for name in getattr(X, "columns", ()):
+        values = np.asarray(X[name])
+        try:
+            if values.dtype.kind not in "fiub":
+                values.astype(object).astype(np.float64)
+        except (TypeError, ValueError):
+            found.append(str(name))
+    return found
 
 
 def sources_of(X: Any, n_components: int) -> npt.NDArray[np.floating]:
