@@ -14,6 +14,7 @@ from majorica.errors import DataError, DataTypeError
 from majorica.lazy import is_dask
 from majorica.parameters import is_tabular
 from majorica.sources import Source, Stream, as_source
+from majorica.sources.array import ArraySource
 from majorica.sources.names import differences, quoted, some_of
 from majorica.sources.rules import refuse_masked
 from majorica.sources.units import unit_of
@@ -47,7 +48,7 @@ def source_of(ica: Any, X: Any, *, reset: bool) -> Source | Stream:
         array = array_of(ica, X, reset=reset)
         if reset:
             names = getattr(ica, "feature_names_in_", None)
-        source = as_source(array)
+        source = ArraySource(array) if array.dtype.kind == "f" else as_source(array)
         source.feature_names = None if names is None else [str(name) for name in names]
         return source
     source = as_source(X)

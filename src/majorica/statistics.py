@@ -32,6 +32,11 @@ class Statistics:
         power, diagonal, ramps, reaches = np.zeros(p), np.zeros(p), np.zeros((p, 4)), np.zeros((p, 4))
         return cls(n, np.zeros(p), np.zeros((p, p)), np.zeros(p), power, diagonal, ramps, reaches)
 
+    def apart(self) -> Statistics:
+        """The same sums, of which loss and gradient, that a refit of shapes changes, are copies."""
+        loss, gradient = self.loss.copy(), self.gradient.copy()
+        return Statistics(self.n, loss, gradient, self.curvature, self.power, self.diagonal, self.ramps, self.reaches)
+
     def __iadd__(self, other: Statistics) -> Statistics:
         self.n += other.n
         self.loss += other.loss

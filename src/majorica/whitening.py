@@ -167,7 +167,8 @@ def fit_whitening(
     if k == source.n_features:
         warn_rounded(source, matrix, values)
     warn_drifting(source, matrix)
-    warn_outlier(source, n, covariance.share_of_one)
+    shares = covariance.share_of_one
+    warn_outlier(source, n, shares)
     if adaptive:
         warn_repeats(n, covariance.repeats)
     root = np.sqrt(values[:k])
@@ -180,7 +181,7 @@ def fit_whitening(
             raise RankError(f"the data's rank is below {k}; pass a smaller n_components")
         K = (basis / np.sqrt(spread)) @ basis.T @ K
         inverse = inverse @ ((basis * np.sqrt(spread)) @ basis.T)
-    wide = is_heavy(source, covariance.share_of_one)
+    wide = is_heavy(source, shares)
     return Whitening(covariance.mean, K, inverse, rank, values[:k].copy(), wide)
 
 

@@ -61,9 +61,9 @@ def test_every_end_is_reached(density: str) -> None:
 
 def test_tol_zero_makes_all_passes_without_a_warning() -> None:
     """And no step begins after the limit."""
-    ica = ICA(random_state=0, tol=0, max_iter=3).fit(four_kinds(20_000))
+    ica = ICA(random_state=0, tol=0, max_iter=5).fit(four_kinds(20_000))
     assert ica.stop_reason_ == StopReason.MAX_ITER.value
-    assert ica.trace_["passes"][-2] < 3 <= ica.trace_["passes"][-1]
+    assert ica.trace_["passes"][-2] < 5 <= ica.trace_["passes"][-1]
 
 
 # ------------------------------------------------------------------- edges

@@ -19,7 +19,7 @@ from majorica.kernels.panels import fill_panels, fold_packed, make_panels, sum_s
 from majorica.statistics import F64, Moments, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "c159269ffc9bc574"
+INLINED_DIGEST = "5d2abac180fa044b"
 Array = npt.NDArray[np.floating]
 
 

@@ -25,7 +25,7 @@ from majorica.kernels.views import borrow
 from majorica.statistics import F64, Glance
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "20133caab5096d32"
+INLINED_DIGEST = "725c987fdce35186"
 Array = npt.NDArray[np.floating]
 #: Samples that moments are summed over at a time.
 AT_ONCE = 1024

@@ -26,7 +26,7 @@ GROWTH = 4
 #: The first level has at least components squared over this many samples: of many components fewer lead nowhere.
 SQUARES = 3
 #: A pass of this many products (samples times components squared) costs less than a level of its own.
-FEW_PRODUCTS = 2**17
+FEW_PRODUCTS = 3 * 2**17
 #: A level's samples are kept in memory up to this many bytes, and this share of the data.
 KEPT_BYTES, KEPT_SHARE = 32 * 2**20, 0.13
 #: Of data of this many samples or more, levels are kept whitened and in float32: their steps cost half.

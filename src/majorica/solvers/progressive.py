@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -281,15 +281,14 @@ class Progressive:
         promised = state.floored or self._met(state)  # tol is for the gradient at the shapes that stay
         assert state.shapes is not None
         assert state.statistics is not None
-        sums = replace(
-            state.statistics, loss=state.statistics.loss.copy(), gradient=state.statistics.gradient.copy()
-        )  # a refit changes these in place
-        known = (state.shapes.copy(), state.densities, state.loss, state.relative, sums, state.stale)
+        known = None
+        if state.levels.last and not state.stale:  # the gradient shall be that of the shapes that stay
+            known = (state.shapes.copy(), state.densities, state.loss, state.relative, state.statistics.apart())
         gain = refit_in_passing(state, enough / problem.p if promised else least_gain(problem, state))
         if gain <= enough and not (promised and state.stale):
-            if state.levels.last and not known[-1]:  # the gradient shall be that of the shapes that stay
-                state.shapes, state.densities, state.loss, state.relative, state.statistics, state.stale = known
-                state.shapes.since = 0
+            if known is not None:
+                state.shapes, state.densities, state.loss, state.relative, state.statistics = known
+                state.shapes.since, state.stale = 0, False
             return False
         state.memory.clear()
         settle = settle and (state.levels.last or state.n_samples >= SETTLED_SAMPLES)
@@ -333,7 +332,9 @@ class Progressive:
         if not has_edges(state.shapes).any():
             return False
         W, shapes = state.W.copy(), state.shapes.copy()
-        sources = state.levels.upto(EDGE_SAMPLES).sources(problem, W, EDGE_SAMPLES)
+        held = state.levels.held(problem, state.densities) is not None  # then one now and then is as quickly had
+        few = state.levels if held else state.levels.upto(EDGE_SAMPLES)
+        sources = few.sources(problem, W, EDGE_SAMPLES)
         return bool(stretch(sources, W, shapes)) and self._jump(problem, state, W, shapes)
 
     def _jump(self, problem: Problem, state: ProgressiveState, W: F64, shapes: Shapes) -> bool:
