@@ -70,10 +70,22 @@ def test_moments(name: str, shape: tuple[int, int, int], dtype: type) -> None:
 
 
 @over_dtypes
-@pytest.mark.parametrize(("b", "k"), [(37, 6), (300, 9), (1100, 17), (1, 24), (700, 30), (513, 71), (40, 129)])
-def test_moments_of_many_components(b: int, k: int, dtype: type) -> None:
-    """By tiles in registers, several of them, and by panels beyond."""
-    X, mean, K, W = block((b, k + 1, k), dtype)
+@pytest.mark.parametrize(
+    ("b", "f", "k"),
+    [
+        (37, 7, 6),
+        (1100, 18, 17),
+        (1, 25, 24),
+        (700, 33, 32),
+        (300, 300, 9),
+        (700, 34, 33),
+        (513, 72, 71),
+        (40, 130, 129),
+    ],
+)
+def test_moments_of_many_components(b: int, f: int, k: int, dtype: type) -> None:
+    """By products of pairs, and by panels beyond those."""
+    X, mean, K, W = block((b, f, k), dtype)
     densities = densities_of("mixed", k)
     got, wanted = (kernels.moments(X, mean, K, W, densities) for kernels in (compiled, reference))
     for field in ("packed", "tilts", "offsets"):

@@ -50,7 +50,7 @@ class Piecewise(Density):
     @property
     def name(self) -> str:  # type: ignore[override]
         """Family and shape, as in ``densities_``."""
-        return "%s-gaussian(%.3g, %.3g, %.3g, %.3g, %.3g)" % (self.family, *self.slopes)  # a fifth of f-strings' time
+        return f"{self.family}-gaussian({', '.join([f'{slope:.3g}' for slope in self.slopes])})"
 
     @cached_property
     def intercepts(self) -> Array:

@@ -19,7 +19,7 @@ from majorica.kernels.unmixing import OWN, unmix_samples
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "b82ba940916c64d0"
+INLINED_DIGEST = "cb19deb18a3330e3"
 #: Operations below which BLAS has quicker products of small matrices.
 SMALL = 1_000_000
 

@@ -15,7 +15,7 @@ from majorica.kernels.machine import keep_short
 from majorica.statistics import F64
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "dd0c71559255df55"
+INLINED_DIGEST = "c33e28743c1f6cb7"
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")

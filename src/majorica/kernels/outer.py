@@ -381,14 +381,3 @@ def add_outer(numbers, start, chosen, factors, m, k, sums, at, product, ahead, u
         for j in range(i, k):
             sums[at + i * k + j] += product[i * width + j]
             sums[at + j * k + i] = sums[at + i * k + j]
-
-
-@nb.njit(nogil=True, cache=True)
-def add_packed(numbers, start, chosen, factors, m, k, packed, product):
-    """As :func:`add_outer`, to the upper triangle of the sum alone, row after row in `packed` (k (k + 1) / 2,)."""
-    width, at = _width(k, numbers.itemsize), 0
-    _fill_tiles(numbers, start, chosen, factors, m, k, product, width, ZERO, ZERO, ZERO, ZERO)
-    for a in range(k):
-        for c in range(k - a):
-            packed[at + c] += product[a * width + a + c]
-        at += k - a

@@ -16,20 +16,17 @@ from numba import types
 from numba.extending import intrinsic
 
 from majorica.kernels.machine import is_flat
-from majorica.kernels.outer import product_size
 from majorica.kernels.rows import LANES
 from majorica.kernels.scratch import aligned
 from majorica.kernels.tiles import MOST, VECTOR, Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "4de9f48ea9193515"
+INLINED_DIGEST = "a069f8f9e989ade0"
 Array = npt.NDArray[np.floating]
 #: Vectors beside each other in a panel, and rows of a tile as wide: these sums are what registers are there for.
 ABREAST, HIGH = 3, 8 if MOST == 4 else 4
 #: Samples at a time, two panels of which stay in the first-level cache.
 PIECE = 128
-#: Components up to which single tiles, without panels, are quicker.
-NARROW = 16
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
@@ -46,13 +43,8 @@ def in_panels(k, item):
 
 
 def make_panels(samples: int, k: int, dtype: np.dtype[np.floating]) -> tuple[Array, Array, Array]:
-    """Room for so many samples of k numbers in panels, for a weighted panel, and for a product.
-
-    Where components are at most NARROW, the first two are empty and the third is for :mod:`majorica.kernels.outer`.
-    """
+    """Room for so many samples of k numbers in panels, for a weighted panel, and for a product."""
     item = dtype.itemsize
-    if k <= NARROW:
-        return np.empty(0, dtype), np.empty(0, dtype), aligned(product_size(k, item), dtype)
     width = int(in_panels.py_func(k, item))
     weighted = aligned(PIECE * int(panel_width.py_func(item)), dtype)
     return aligned(samples * width, dtype), weighted, aligned(width * width, dtype)

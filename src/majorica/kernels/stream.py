@@ -6,6 +6,7 @@ Twin: look_at, learn_from and settle of :mod:`majorica.kernels.reference`.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numba as nb
 import numpy as np
@@ -14,21 +15,24 @@ import numpy.typing as npt
 from majorica.densities.table import Densities
 from majorica.kernels.elementwise import majorizer_rows
 from majorica.kernels.machine import ZERO
-from majorica.kernels.outer import add_outer, add_samples, make_readable
+from majorica.kernels.outer import add_samples, make_readable
+from majorica.kernels.pairs import FEW_PAIRS, add_pairs, between, beyond, fold_triangle
 from majorica.kernels.panels import fill_panels, fold, in_panels, make_panels, sum_squares
 from majorica.kernels.products import ROW, turn_samples, unmix_rows, whole_rows, whole_stride, whole_tiles, whole_width
 from majorica.kernels.rows import mirror
 from majorica.kernels.scores import statistics_row
-from majorica.kernels.scratch import workspace
+from majorica.kernels.scratch import aligned, workspace
 from majorica.kernels.team import claim
 from majorica.kernels.views import borrow
 from majorica.statistics import F64, Glance
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "725c987fdce35186"
+INLINED_DIGEST = "1e1ecd9188a881e1"
 Array = npt.NDArray[np.floating]
 #: Samples that moments are summed over at a time.
 AT_ONCE = 1024
+#: Few components whose squares are summed together.
+TOGETHER = 12
 
 
 @nb.njit(nogil=True, cache=True)
@@ -115,6 +119,20 @@ def look_at(
 
 
 @nb.njit(nogil=True, cache=True)
+def _learn_row(y, i, codes, shapes, kept, share, weights, tilts, leans, all_tilts, k, offsets):
+    """What component i learns but for squares; `weights` are left as moments take them, `leans` as tilts do."""
+    m, offset, kind = y.size, np.zeros(1), y.dtype.type
+    formula = (codes[i : i + 1], shapes[i : i + 1])
+    majorizer_rows(y.reshape(1, m), *formula, weights.reshape(1, m), tilts.reshape(1, m), offset)
+    offsets[i] = kept * offsets[i] + share * offset[0]
+    for j in range(i * k, (i + 1) * k):
+        all_tilts[j] *= kept
+    for t in range(m):
+        weights[t] *= kind(share)
+        leans[t] = share * tilts[t]
+
+
+@nb.njit(nogil=True, cache=True)
 def _learn_from(samples, sources, codes, shapes, flat, keep, share, tasks, order, weights, tilts, leans, panels,
                 weighted, product, moments, tilt_means, offsets):  # fmt: skip
     """One component after the other, as long as there are `tasks`, AT_ONCE samples at a time."""
@@ -123,36 +141,88 @@ def _learn_from(samples, sources, codes, shapes, flat, keep, share, tasks, order
     samples, sources, shapes, moments = borrow(samples), borrow(sources), borrow(shapes), borrow(moments)
     codes, offsets, panels = borrow(codes), borrow(offsets), borrow(panels)
     numbers, all_moments, all_tilts = samples.reshape(b * k), moments.reshape(p * k * k), tilt_means.reshape(p * k)
-    kind, width = samples.dtype.type, in_panels(k, samples.itemsize)
-    i, filled = claim(tasks, 0, 1), panels.size == 0
+    width = in_panels(k, samples.itemsize)
+    i, filled = claim(tasks, 0, 1), False
     while i >= 0:
         if not (filled or flat[i] > 0):
             filled = True
             for start in range(0, b, AT_ONCE):
                 fill_panels(numbers, start * k, min(AT_ONCE, b - start), k, panels[start * width :])
-        kept, at = keep[i], i * k * k
+        kept = keep[i]
         for start in range(0, b, AT_ONCE):
             m = min(AT_ONCE, b - start)
-            y, factors, lean = sources[i, start : start + m], weights[:m], tilts[:m]
-            own, offset = (codes[i : i + 1], shapes[i : i + 1]), np.zeros(1)
-            majorizer_rows(y.reshape(1, m), *own, factors.reshape(1, m), lean.reshape(1, m), offset)
-            offsets[i] = kept * offsets[i] + share[i] * offset[0]
-            for j in range(i * k, (i + 1) * k):
-                all_tilts[j] *= kept
-            for t in range(m):
-                factors[t] *= kind(share[i])
-                leans[t] = share[i] * lean[t]
+            own = (weights[:m], tilts[:m], leans[:m])
+            _learn_row(sources[i, start : start + m], i, codes, shapes, kept, share[i], *own, all_tilts, k, offsets)
             if flat[i] > 0:
                 add_samples(numbers, start * k, order, leans, m, k, all_tilts, i * k, ZERO, ZERO)
-            elif panels.size:
-                sum_squares(panels[start * width :], m, k, factors, weighted, product)
-                fold(product, k, kept, all_moments, at)
             else:
-                for j in range(at, at + k * k):
-                    all_moments[j] *= kept
-                add_outer(numbers, start * k, order, factors, m, k, all_moments, at, product, ZERO, ZERO)
+                sum_squares(panels[start * width :], m, k, weights, weighted, product)
+                fold(product, k, kept, all_moments, i * k * k)
             kept = 1.0
         i = claim(tasks, 0, 1)
+
+
+@nb.njit(nogil=True, cache=True)
+def learn_of_few(samples, sources, codes, shapes, flat, keep, share, tasks, order, weights, tilts, leans, means,
+                 turned, chosen, product, moments, tilt_means, offsets):  # fmt: skip
+    """:func:`_learn_from`, TOGETHER components at a time, whose `weights` are rows; `means` are zeros.
+
+    `turned` and `weights` are rows for AT_ONCE samples, ``beyond`` k and TOGETHER, zeros where nothing is.
+    """
+    b, k = samples.shape
+    p = sources.shape[0]
+    samples, sources, shapes, moments = borrow(samples), borrow(sources), borrow(shapes), borrow(moments)
+    codes, offsets, weights, chosen = borrow(codes), borrow(offsets), borrow(weights), borrow(chosen)
+    numbers, all_moments, all_tilts = samples.reshape(b * k), moments.reshape(p * k * k), tilt_means.reshape(p * k)
+    stride = whole_stride(min(AT_ONCE, b), samples.itemsize)
+    while True:
+        count, heavy = 0, 0
+        while count < TOGETHER:
+            i = claim(tasks, 0, 1)
+            if i < 0:
+                break
+            chosen[count] = i
+            count += 1
+        if count == 0:
+            break
+        for start in range(0, b, AT_ONCE):
+            m = min(AT_ONCE, b - start)
+            width, heavy = whole_width(m, samples.itemsize), 0
+            turn_samples(numbers, start, m, k, means, turned, stride, width)
+            for i in chosen[:count]:
+                own, kept = weights[heavy * stride : heavy * stride + m], keep[i] if start == 0 else 1.0
+                y, rest = sources[i, start : start + m], (tilts[:m], leans[:m])
+                _learn_row(y, i, codes, shapes, kept, share[i], own, *rest, all_tilts, k, offsets)
+                if flat[i] > 0:
+                    add_samples(numbers, start * k, order, leans, m, k, all_tilts, i * k, ZERO, ZERO)
+                    continue
+                for t in range(heavy * stride + m, heavy * stride + width):
+                    weights[t] = 0
+                heavy += 1
+            for j in range(heavy * between(k)):
+                product[j] = 0
+            add_pairs(weights, heavy, turned, k, stride, width, product)
+            heavy = 0
+            for i in chosen[:count]:
+                if not flat[i] > 0:
+                    fold_triangle(product, heavy, k, keep[i] if start == 0 else 1.0, all_moments, i * k * k)
+                    heavy += 1
+
+
+def make_few(b: int, k: int, dtype: np.dtype[np.floating]) -> tuple[npt.NDArray[Any], ...]:
+    """What :func:`learn_of_few` works in, from `order` to `product`, for mini-batches of b samples at most."""
+    length, many = min(b, AT_ONCE), int(beyond(TOGETHER))
+    stride = int(whole_stride(length, dtype.itemsize))
+    return (
+        np.arange(length, dtype=np.uint32),
+        aligned(many * stride, dtype, zero=True),
+        np.empty(length, dtype),
+        np.empty(length),
+        np.zeros(int(whole_rows(k, dtype.itemsize)), dtype),
+        aligned(int(beyond(k)) * stride, dtype, zero=True),
+        np.empty(TOGETHER, np.intp),
+        np.empty(many * int(between(k)), dtype),
+    )
 
 
 def learn_from(
@@ -174,6 +244,11 @@ def learn_from(
     samples = glance.samples
     b, k = samples.shape
     dtype, length = samples.dtype, min(b, AT_ONCE)
+    tasks = np.array([0, len(densities)], np.int64) if tasks is None else tasks
+    formulas = (densities.codes, densities.shapes, densities.flat_weights, keep, share, tasks)
+    if k <= FEW_PAIRS:
+        learn_of_few(samples, glance.sources, *formulas, *make_few(b, k, dtype), moments, tilts, offsets)
+        return
     rooms = (
         np.arange(length, dtype=np.uint32),
         np.empty(length, dtype),
@@ -181,8 +256,6 @@ def learn_from(
         np.empty(length),
         *make_panels(b, k, dtype),
     )
-    tasks = np.array([0, len(densities)], np.int64) if tasks is None else tasks
-    formulas = (densities.codes, densities.shapes, densities.flat_weights, keep, share, tasks)
     _learn_from(samples, glance.sources, *formulas, *rooms, moments, tilts, offsets)
 
 
