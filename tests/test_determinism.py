@@ -100,6 +100,7 @@ def test_streams_do_not_depend_on_callbacks(density: str | Density, n_updates: i
 
 def test_a_stream_goes_on_where_no_thread_can_be_started(monkeypatch) -> None:
     X, _ = laplace(12_000, 24)
+    monkeypatch.setattr("majorica.solvers.online.WORTH_SHARING", 0)
     wanted = ICA(density="huber", random_state=0, n_jobs=1).partial_fit(X)
     refused = []
 
@@ -110,7 +111,6 @@ def test_a_stream_goes_on_where_no_thread_can_be_started(monkeypatch) -> None:
 
     monkeypatch.setattr(threads, "ThreadPoolExecutor", NoPool)
     monkeypatch.setattr(threads, "effective_n_jobs", lambda n_jobs: 2)
-    monkeypatch.setattr("majorica.solvers.online.WORTH_SHARING", 0)
     assert bits(ICA(density="huber", random_state=0).partial_fit(X)) == bits(wanted)
     assert refused
 

@@ -41,10 +41,10 @@ def test_sums_of_weighted_squares(p: int, k: int, m: int, dtype: type) -> None:
         moments = rng.normal(size=(2, k, k))
         moments += moments.transpose(0, 2, 1).copy()
         before = moments.copy()
-        fold_triangle(sums, i, k, 0.75, moments.reshape(-1), k * k)
+        fold_triangle(sums, i, k, 0.75, 0.5, moments.reshape(-1), k * k)
         squares = np.arange(k) // LANES
         left, on = squares[:, None] > squares, squares[:, None] == squares
-        np.testing.assert_allclose(moments[1][~left], (0.75 * before[1] + expected[i])[~left], **close)
+        np.testing.assert_allclose(moments[1][~left], (0.75 * before[1] + 0.5 * expected[i])[~left], **close)
         np.testing.assert_array_equal(moments[0], before[0])
         np.testing.assert_array_equal(moments[1][left], before[1][left])
         np.testing.assert_array_equal(moments[1][on], moments[1].T[on])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from majorica.densities import Huber
+from majorica.densities import Huber, LogCosh, Student
 from majorica.densities.base import PIECEWISE
 from majorica.densities.piecewise import KNOTS, Piecewise
 from majorica.densities.table import Densities
-from majorica.kernels.scores import statistics_row
+from majorica.kernels.scores import loss_row, statistics_row
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -43,3 +43,23 @@ def test_bad_numbers_show_in_the_loss(bad: float, at: int) -> None:
         densities = Densities([density])
         got = statistics_row(y, np.empty(18), densities.codes[0], densities.shapes[0], np.zeros(4), np.zeros(4))
         assert not np.isfinite(got[0])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("m", [1, 8, 37, 300])
+def test_losses_alone(m: int, dtype: type) -> None:
+    """As with scores, and what shapes are fitted from."""
+    y = (2 * np.random.default_rng(m).laplace(size=m)).astype(dtype)
+    tolerance = 1e-12 if dtype is np.float64 else 1e-4
+    for density in (Huber(), LogCosh(), Student(), Piecewise((2.5, 0.9, 0.5, 0.3, 0.1)), Piecewise((-2, 1, 4, 4, 8))):
+        densities = Densities([density])
+        ramps, wanted_ramps, room = np.zeros(4), np.zeros(4), np.empty(m, dtype)
+        formula = (densities.codes[0], densities.shapes[0])
+        wanted = statistics_row(y, room, *formula, wanted_ramps, np.zeros(4))
+        got = loss_row(y, room, *formula, ramps)
+        np.testing.assert_allclose(got, (wanted[0], wanted[2]), rtol=tolerance, atol=tolerance * m)
+        np.testing.assert_allclose(ramps, wanted_ramps, rtol=tolerance)
+        for bad in (np.nan, np.inf):
+            y[m // 2], before = bad, y[m // 2]
+            assert not np.isfinite(loss_row(y, room, *formula, ramps)[0])
+            y[m // 2] = before

@@ -51,6 +51,17 @@ INLINED = {
         "kernels/scores.py",
         "kernels/team.py",
     ],
+    "kernels/algebra.py": ["kernels/machine.py"],
+    "kernels/plain.py": [
+        "kernels/algebra.py",
+        "kernels/elementwise.py",
+        "kernels/machine.py",
+        "kernels/pairs.py",
+        "kernels/products.py",
+        "kernels/scores.py",
+        "kernels/sweep.py",
+        "kernels/views.py",
+    ],
     "kernels/compiled.py": [
         "kernels/centre.py",
         "kernels/elementwise.py",

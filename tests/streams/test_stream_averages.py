@@ -69,7 +69,7 @@ def test_each_m_step_lowers_the_surrogate_of_the_short_memory(name: str, q: int 
         changes.append(whole.value(W, densities) - before)
 
     monkeypatch.setattr(Surrogate, "minimise", watched)
-    solver.update(state, whiten(X, problem.whitening))
+    solver.update(state, whiten(X, problem.whitening), backend="compiled")  # one mini-batch after the other
     assert len(changes) == 24
     assert max(changes) < 1e-12
     assert min(changes) < -1e-6

@@ -41,7 +41,7 @@ from majorica.kernels.views import borrow
 from majorica.statistics import F64, Statistics
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "6f4a3b19a3e2d9cc"
+INLINED_DIGEST = "64b892c27d1413cd"
 Array = npt.NDArray[np.floating]
 
 

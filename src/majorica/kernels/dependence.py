@@ -16,7 +16,7 @@ from majorica.kernels.elementwise import FAST
 from majorica.statistics import F64
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "5d4bdc0c51ef8e16"
+INLINED_DIGEST = "687d0114fb8fa248"
 #: Numbers of a function that are worked on at a time, and samples at most and at least.
 AT_ONCE, LONGEST, SHORTEST = 2**13, 512, 64
 Array = npt.NDArray[np.floating]

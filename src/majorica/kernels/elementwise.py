@@ -196,6 +196,21 @@ def _piecewise_majorizer_row(y, shape, weights, tilts):
     return total
 
 
+@nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy", forceinline=True)
+def _clipped_majorizer_row(y, shape, weights, tilts):
+    """Weights and tilts of a super-Gaussian clipped-linear score's majorizers; returns the offsets' sum."""
+    kind = y.dtype.type
+    a, b, d, zero = kind(shape[0]), kind(shape[1]), kind(shape[2]), kind(0)
+    total = zero
+    for t in range(y.size):
+        size = abs(y[t])
+        inside = size if size < d else d
+        weights[t] = a + b * (d / (size if size > d else d))
+        tilts[t] = zero
+        total += inside * (size - inside)
+    return kind(0.5) * b * total
+
+
 @nb.njit(nogil=True, cache=True)
 def majorizer_rows(Y, codes, shapes, weights, tilts, offsets):
     """Weights and tilts ``(p, m)`` of the majorizers that touch at `Y` ``(p, m)``; adds the offsets' sums."""
@@ -203,16 +218,9 @@ def majorizer_rows(Y, codes, shapes, weights, tilts, offsets):
     for i in range(Y.shape[0]):
         code = codes[i]
         shape = shapes[i]
-        a, b, d = shape[0], shape[1], shape[2]
         total = 0.0
-        if code == CLIPPED and b >= 0:
-            for t in range(Y.shape[1]):
-                size = abs(Y[i, t])
-                inside = min(size, kind(d))
-                weights[i, t] = kind(a) + kind(b) * (kind(d) / max(kind(d), size))
-                tilts[i, t] = kind(0)
-                total += inside * (size - inside)
-            offsets[i] += 0.5 * b * total
+        if code == CLIPPED and shape[1] >= 0:
+            offsets[i] += _clipped_majorizer_row(Y[i], shape, weights[i], tilts[i])
         elif code == PIECEWISE:
             offsets[i] += _piecewise_majorizer_row(Y[i], shape, weights[i], tilts[i])
         else:

@@ -23,7 +23,7 @@ from majorica.kernels.scratch import LINE
 from majorica.kernels.tiles import Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "b533034a56d5a11a"
+INLINED_DIGEST = "aa1fe89a5dc8beed"
 #: Numbers in a block of the gaps, if that is whole samples.
 BLOCK = 1024
 

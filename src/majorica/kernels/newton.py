@@ -15,7 +15,7 @@ from majorica.kernels.machine import keep_short
 from majorica.statistics import F64
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "c33e28743c1f6cb7"
+INLINED_DIGEST = "40835e97d9d803e3"
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")

@@ -20,6 +20,8 @@ from majorica.kernels.tiles import MOST, VECTOR, Tile
 INLINED_DIGEST = "64a8acbe98c8890c"
 #: Components up to which this is quicker than squares of one component after the other.
 FEW_PAIRS = 32
+#: Components whose sums are made together: tiles of rows, and no more than threads like to share.
+TOGETHER = 12
 #: Bytes of samples and weights that are gone through at a time: they stay in the first-level cache.
 AT_A_TIME = 2**15
 #: Rows beyond the last: those of a vector of float32, or of two tiles.
@@ -122,15 +124,15 @@ def add_triangle(sums, i, k, packed):
 
 
 @nb.njit(nogil=True, cache=True)
-def fold_triangle(sums, i, k, keep, moments, at):
-    """``moments <- keep moments + sums`` of component i, (k k,) numbers from `at` on.
+def fold_triangle(sums, i, k, keep, share, moments, at):
+    """``moments <- keep moments + share sums`` of component i, (k k,) numbers from `at` on.
 
     Right where rows are read: from squares of LANES rows on the diagonal on.
     """
     start = i * between(k)
     for a in range(k):
         for b in range(a, k):
-            entry = keep * moments[at + a * k + b] + sums[start + a * (k + MOST) + b]
+            entry = keep * moments[at + a * k + b] + share * sums[start + a * (k + MOST) + b]
             moments[at + a * k + b] = entry
             if a // LANES == b // LANES:
                 moments[at + b * k + a] = entry

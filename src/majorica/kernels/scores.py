@@ -19,7 +19,7 @@ from majorica.kernels.machine import is_flat
 from majorica.kernels.tiles import Tile
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "adc6f86124870177"
+INLINED_DIGEST = "e47416a2ab8a7bc1"
 KNOTS = (D1, D2, D3, D4)
 
 
@@ -30,14 +30,15 @@ class Row(Tile):
         """Write ``score = formula(y)`` for `count` samples and return `many` sums over them, as float64.
 
         `formula` takes samples, a mask of those there are, and sums so far;
-        returns their scores and the sums after them.
+        returns their scores and the sums after them. Without `score` there are sums alone.
         """
         builder, everywhere = self.builder, ir.Constant(self.mask, [1] * self.lanes)
 
         def add(index, mask, totals):
             values = self.read(builder.gep(y, [index]), mask)
             scores, after = formula(values, everywhere if mask is None else mask, totals)
-            self.write(scores, builder.gep(score, [index]), mask)
+            if score is not None:
+                self.write(scores, builder.gep(score, [index]), mask)
             return after
 
         totals = self.each(count, [ir.Constant(self.kind, None)] * many, add)
@@ -159,6 +160,70 @@ def clipped_row(y, score, shape):
         power,
         alpha * power + beta * near,
     )
+
+
+@intrinsic
+def _piecewise_losses(typingctx, y):
+    """Sums of ``y^2`` and, for each knot, of ``t^2``, where t is what y has beyond it."""
+
+    def generate(context, builder, signature, arguments):
+        row = Row(context, builder, y.dtype)
+        count = context.make_array(y)(context, builder, arguments[0]).nitems
+        zero = row.constant(0)
+
+        def formula(value, _, totals):
+            size, after = row.size(value), [row.fused(value, value, totals[0])]
+            for knot, square in zip(KNOTS, totals[1:], strict=True):
+                t = row.larger(builder.fsub(size, row.constant(knot)), zero)
+                after.append(row.fused(t, t, square))
+            return None, after
+
+        found = row.sums(row.point(y, arguments[0], row.whole(0)), count, None, 5, formula)
+        return context.make_tuple(builder, signature.return_type, found)
+
+    if not is_flat(y):
+        return None
+    return types.UniTuple(types.float64, 5)(y), generate
+
+
+@intrinsic
+def _clipped_losses(typingctx, y, d):
+    """Sums of ``c (y - c / 2)`` and of ``y^2``, where c is y clipped at d."""
+
+    def generate(context, builder, signature, arguments):
+        row = Row(context, builder, y.dtype)
+        count = context.make_array(y)(context, builder, arguments[0]).nitems
+        limit, half = row.repeated(arguments[1]), row.constant(-0.5)
+
+        def formula(value, _, totals):
+            size = row.size(value)
+            inside = row.smaller_number(size, limit)
+            loss = row.fused(inside, row.fused(half, inside, size), totals[0])
+            return None, [loss, row.fused(value, value, totals[1])]
+
+        found = row.sums(row.point(y, arguments[0], row.whole(0)), count, None, 2, formula)
+        return context.make_tuple(builder, signature.return_type, found)
+
+    if not is_flat(y):
+        return None
+    return types.UniTuple(types.float64, 2)(y, y.dtype), generate
+
+
+@nb.njit(nogil=True, cache=True)
+def loss_row(y, room, code, shape, ramps):
+    """The sums of G and y^2; adds to `ramps` what :func:`piecewise_row` does. `room` is for as many scores."""
+    if code == PIECEWISE:
+        found = _piecewise_losses(y)
+        loss = shape[0] * found[0]
+        for k in range(4):
+            ramps[k] += 0.5 * found[1 + k]
+            loss += (shape[k + 1] - shape[k]) * found[1 + k]
+        return 0.5 * loss, found[0]
+    if code == CLIPPED:
+        found_ = _clipped_losses(y, y.dtype.type(shape[2]))
+        return 0.5 * shape[0] * found_[1] + shape[1] * found_[0], found_[1]
+    total, _, power, _ = smooth_row(y, room, code, shape)
+    return np.float64(total), np.float64(power)
 
 
 @nb.njit(nogil=True, cache=True)

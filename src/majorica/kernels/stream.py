@@ -16,23 +16,21 @@ from majorica.densities.table import Densities
 from majorica.kernels.elementwise import majorizer_rows
 from majorica.kernels.machine import ZERO
 from majorica.kernels.outer import add_samples, make_readable
-from majorica.kernels.pairs import FEW_PAIRS, add_pairs, between, beyond, fold_triangle
+from majorica.kernels.pairs import FEW_PAIRS, TOGETHER, add_pairs, between, beyond, fold_triangle
 from majorica.kernels.panels import fill_panels, fold, in_panels, make_panels, sum_squares
 from majorica.kernels.products import ROW, turn_samples, unmix_rows, whole_rows, whole_stride, whole_tiles, whole_width
 from majorica.kernels.rows import mirror
-from majorica.kernels.scores import statistics_row
+from majorica.kernels.scores import loss_row
 from majorica.kernels.scratch import aligned, workspace
 from majorica.kernels.team import claim
 from majorica.kernels.views import borrow
 from majorica.statistics import F64, Glance
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "1e1ecd9188a881e1"
+INLINED_DIGEST = "63e7f0aade576247"
 Array = npt.NDArray[np.floating]
 #: Samples that moments are summed over at a time.
 AT_ONCE = 1024
-#: Few components whose squares are summed together.
-TOGETHER = 12
 
 
 @nb.njit(nogil=True, cache=True)
@@ -59,8 +57,7 @@ def _look_at(X, means, B, precisions, allowed, answer, codes, shapes, tile, work
     turned = work[: means.size * stride]
     rows = work[turned.size : turned.size + B.shape[0] * stride]
     score = work[turned.size + rows.size :][:stride]
-    nobody = np.zeros((2, 4))
-    unused, reaches = nobody[0], nobody[1]
+    unused = np.zeros(4)
     for start in range(0, b, tile):
         m = min(tile, b - start)
         width = whole_width(m, X.itemsize)
@@ -85,10 +82,10 @@ def _look_at(X, means, B, precisions, allowed, answer, codes, shapes, tile, work
         for c in range(many):
             for i in range(p):
                 y = rows[(c * p + i) * stride :][:m]
-                own = statistics_row(y, score[:m], codes[i], shapes[i], ramps[i] if c == answer else unused, reaches)
-                losses[c, i] += own[0]
+                loss, square = loss_row(y, score[:m], codes[i], shapes[i], ramps[i] if c == answer else unused)
+                losses[c, i] += loss
                 if c == answer:
-                    power[i] += own[2]
+                    power[i] += square
         for i in range(p):
             for t in range(m):
                 sources[i, start + t] = rows[((many - 1) * p + i) * stride + t]
@@ -205,7 +202,7 @@ def learn_of_few(samples, sources, codes, shapes, flat, keep, share, tasks, orde
             heavy = 0
             for i in chosen[:count]:
                 if not flat[i] > 0:
-                    fold_triangle(product, heavy, k, keep[i] if start == 0 else 1.0, all_moments, i * k * k)
+                    fold_triangle(product, heavy, k, keep[i] if start == 0 else 1.0, 1.0, all_moments, i * k * k)
                     heavy += 1
 
 

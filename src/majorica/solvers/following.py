@@ -51,6 +51,13 @@ def follow(state: OnlineState, glance: Glance, rate: float, batch_size: int) -> 
     remembered = glance.n / max(rate, 1e-12)
     if state.unfitted < max(REFIT_EVERY * batch_size, 0.5 * remembered):
         return
+    refit(state, remembered)
+
+
+def refit(state: OnlineState, remembered: float) -> None:
+    """Look at the shapes; `remembered` is how many samples the means remember."""
+    shapes = state.shapes
+    assert shapes is not None
     state.unfitted = 0
     changed = shapes.refit_means(state.means, remembered, max(LEAST_GAIN, 2.0 / remembered)) > 0
     if changed.any():

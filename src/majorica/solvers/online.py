@@ -18,6 +18,7 @@ from majorica.solvers import flat, following, outliers
 from majorica.solvers.averages import Averages
 from majorica.solvers.base import State
 from majorica.solvers.outliers import variances
+from majorica.solvers.plain import learn_plainly, suits
 from majorica.solvers.shapes import Shapes
 from majorica.sources.base import Array
 from majorica.statistics import F64, Glance, invert
@@ -152,8 +153,11 @@ class Online:
         float64. Threads of `engine` share the components. The moments are made
         `whole` at the end, or left to :meth:`OnlineState.settle`.
         """
-        start = 0
+        start, plain = 0, backend is None and suits(self, state, WORTH_SHARING)
         while start < len(Z):
+            start += learn_plainly(self, state, Z[start:]) if plain else 0
+            if start == len(Z):
+                break
             length = self.length(len(state.W), state.seen)
             self._update_batch(state, Z[start : start + length], backend, engine)
             start += length
