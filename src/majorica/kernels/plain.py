@@ -9,7 +9,8 @@ Twin: the mini-batches of :class:`majorica.solvers.online.Online`.
 from __future__ import annotations
 
 import math
-from typing import Any
+import threading
+from typing import Any, cast
 
 import numba as nb
 import numpy as np
@@ -39,6 +40,7 @@ INLINED_DIGEST = "1cf07a071c54f28b"
 #: Why a call ends: no samples are left, the next mini-batch is not plain, or it is time to look at the shapes, before
 #: the M-step of the last one.
 OVER, ODD, REFIT = range(3)
+_ROOMS = threading.local()
 #: Distances that are compared side by side.
 ABREAST = 32
 #: Places of the state's single numbers.
@@ -350,11 +352,17 @@ def run_plain(Z, start, pending, state, given, W, inverse, shift, covariance, kn
 
 
 def make_rooms(p: int, b: int, dtype: np.dtype[np.floating]) -> tuple[Any, ...]:
-    """What :func:`run_plain` works in for mini-batches of b samples at most: from `tile` to `room`, in its order."""
+    """What :func:`run_plain` works in for mini-batches of b samples at most: from `tile` to `room`, in its order.
+
+    This thread's last ones if they fit: to make them takes as long as a short mini-batch.
+    """
+    known = getattr(_ROOMS, "known", None)
+    if known is not None and known[0] == (p, b, dtype):
+        return cast("tuple[Any, ...]", known[1])
     item, many = dtype.itemsize, 3
     tile = tile_of(p, item)
     stride, apart = int(whole_stride(b, item)), int(whole_stride(min(tile, b), item))
-    return (
+    rooms = (
         tile,
         stride,
         TOGETHER,
@@ -369,3 +377,5 @@ def make_rooms(p: int, b: int, dtype: np.dtype[np.floating]) -> tuple[Any, ...]:
         np.empty((5, p)),
         np.empty((6, p, p)),
     )
+    _ROOMS.known = (p, b, dtype), rooms
+    return rooms
