@@ -20,7 +20,9 @@ INLINED_DIGEST = "0fa6697a089efb47"
 def log_determinant(W, M):
     """``log abs(det W)``, by elimination with row exchanges; `M` is as large, for that."""
     p, total = W.shape[0], 0.0
-    M[:] = W
+    for i in range(p):
+        for j in range(p):
+            M[i, j] = W[i, j]
     for a in range(p):
         pivot = a
         for r in range(a + 1, p):
@@ -48,9 +50,9 @@ def invert(W, out, M):
     `M` is as large, for that.
     """
     p = W.shape[0]
-    M[:], out[:] = W, 0.0
     for i in range(p):
-        out[i, i] = 1.0
+        for j in range(p):
+            M[i, j], out[i, j] = W[i, j], 1.0 if i == j else 0.0
     for a in range(p):
         pivot = a
         for r in range(a + 1, p):

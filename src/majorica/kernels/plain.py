@@ -36,7 +36,7 @@ from majorica.kernels.sweep import sweep_rows
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "1cf07a071c54f28b"
+INLINED_DIGEST = "7184d1f8d12d3b31"
 #: Why a call ends: no samples are left, the next mini-batch is not plain, or it is time to look at the shapes, before
 #: the M-step of the last one.
 OVER, ODD, REFIT = range(3)
@@ -131,8 +131,15 @@ def _look(numbers, start, b, p, means, others, own, precisions, answer, codes, s
     many, item = losses.shape[0], turned.itemsize
     apart = rows.size // whole_tiles((many - 1) * p)
     unused = np.zeros(4)
-    losses[:], power[:], ramps[:], total[:], products[:] = 0, 0, 0, 0, 0
     farthest = 0.0
+    for j in range(products.size):
+        products[j] = 0
+    for i in range(p):
+        power[i] = total[i] = 0.0
+        for j in range(4):
+            ramps[i, j] = 0.0
+        for c in range(many):
+            losses[c, i] = 0.0
     for at in range(0, b, tile):
         m = min(tile, b - at)
         width = whole_width(m, item)
@@ -161,12 +168,13 @@ def _learn(b, p, turned, sources, stride, codes, shapes, flat, keep, share, toge
            tilt_means, offsets):  # fmt: skip
     """Eq. (updateastream) for all components, some of them `together`."""
     width = whole_width(b, turned.itemsize)
-    all_moments = moments.reshape(moments.size)
+    all_moments, offset = moments.reshape(moments.size), np.zeros(1)
     for first in range(0, p, together):
-        last, heavy = min(p, first + together), 0
+        last, heavy = min(p, first + together), ZERO
         for i in range(first, last):
-            own, lean, offset = weights[heavy * stride :][:width], tilts[:b], np.zeros(1)
+            own, lean = weights[heavy * stride :][:width], tilts[:b]
             y, formula = sources[i * stride :][:b], (codes[i : i + 1], shapes[i : i + 1])
+            offset[0] = 0.0
             majorizer_rows(y.reshape(1, b), *formula, own[:b].reshape(1, b), lean.reshape(1, b), offset)
             offsets[i] = keep[i] * offsets[i] + share[i] * offset[0]
             for j in range(p):
@@ -175,11 +183,13 @@ def _learn(b, p, turned, sources, stride, codes, shapes, flat, keep, share, toge
                     tilt_means[i, j] += share[i] * _dot(lean, turned[j * stride :][:b])
             if flat[i] > 0:
                 continue
-            own[b:] = 0
+            for t in range(b, width):
+                own[t] = 0
             heavy += 1
-        product[: heavy * between(p)] = 0
+        for j in range(heavy * between(p)):
+            product[j] = 0
         add_pairs(weights, heavy, turned, p, stride, width, product)
-        heavy = 0
+        heavy = ZERO
         for i in range(first, last):
             if not flat[i] > 0:
                 fold_triangle(product, heavy, p, keep[i], share[i], all_moments, i * p * p)
@@ -191,10 +201,11 @@ def _move(b, state, given, W, inverse, candidates, moments, tilts, flat, covaria
     """The M-step after a mini-batch, and the averages after it; W stays where it is if it would be no number."""
     p = W.shape[0]
     before, behind, known, work = room[0], room[1], room[2], room[3]
-    before[:], behind[:], known[:] = W, inverse, 0.0
     fine, any_flat = True, False
     for i in range(p):
         any_flat |= flat[i] > 0
+        for j in range(p):
+            before[i, j], behind[i, j], known[i, j] = W[i, j], inverse[i, j], 0.0
     if any_flat:
         fine = invert(covariance, known, work)
     if fine:
@@ -206,7 +217,9 @@ def _move(b, state, given, W, inverse, candidates, moments, tilts, flat, covaria
         for j in range(p):
             fine &= math.isfinite(W[i, j]) and math.isfinite(inverse[i, j])
     if not fine:
-        W[:], inverse[:] = before, behind
+        for i in range(p):
+            for j in range(p):
+                W[i, j], inverse[i, j] = before[i, j], behind[i, j]
     for i in range(p):  # rows that were turned round turn back: densities are symmetric
         along = 0.0
         for j in range(p):
@@ -223,7 +236,9 @@ def _move(b, state, given, W, inverse, candidates, moments, tilts, flat, covaria
         for i in range(p):
             for j in range(p):
                 candidates[c, i, j] += rate * (W[i, j] - candidates[c, i, j])
-    candidates[-1] = W
+    for i in range(p):
+        for j in range(p):
+            candidates[-1, i, j] = W[i, j]
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
@@ -246,8 +261,9 @@ def run_plain(Z, start, pending, state, given, W, inverse, shift, covariance, kn
     losses, predicted, found = np.empty((many, p)), np.empty(many), np.empty((3, p))
     means = np.zeros(whole_rows(p, Z.itemsize), Z.dtype)
     others, own = np.zeros(whole_tiles((many - 1) * p) * p, Z.dtype), np.zeros(whole_tiles(p) * p, Z.dtype)
-    scatter, work, normaliser, any_flat = room[4], room[5], log_normalisers.sum(), False
+    scatter, work, normaliser, any_flat = room[4], room[5], 0.0, False
     for i in range(p):
+        normaliser += log_normalisers[i]
         any_flat |= flat[i] > 0
     while True:
         if pending:
@@ -262,7 +278,7 @@ def run_plain(Z, start, pending, state, given, W, inverse, shift, covariance, kn
         if b < given[ENOUGH]:
             return start, ODD
         reach = state[REACH] if state[REACH] > 0 else math.sqrt(given[BULK] * p + given[SHARE] * memory)
-        reach, answer = max(reach, math.sqrt(p)), 0
+        reach, answer = max(reach, math.sqrt(p)), ZERO
         allowed = given[FAR] * reach
         for i in range(p):
             variance = 0.0
@@ -300,7 +316,9 @@ def run_plain(Z, start, pending, state, given, W, inverse, shift, covariance, kn
                     found[r, i] += sizes[r, i] if state[SIZED] > 0 else 0.0
                 if flat[i] > 0 and counted >= given[SIZES_ENOUGH] and max(found[0, i], found[1, i]) > 0.5 * counted:
                     return start, ODD
-            sizes[:] = found
+            for i in range(p):
+                for r in range(3):
+                    sizes[r, i] = found[r, i]
             state[SIZED] = counted if counted < given[SIZES_ENOUGH] else 0.0
 
         # nothing odd: from here on the model changes
@@ -309,7 +327,9 @@ def run_plain(Z, start, pending, state, given, W, inverse, shift, covariance, kn
         state[REACH] = max(math.exp(-b / (given[LATELY] * memory)) * reach, farthest)
         finite = True
         for c in range(many):
-            predicted[c] = losses[c].sum() / b + normaliser - log_determinant(candidates[c], work)
+            predicted[c] = normaliser - log_determinant(candidates[c], work)
+            for i in range(p):
+                predicted[c] += losses[c, i] / b
             finite &= math.isfinite(predicted[c])
         state[LOSS] = predicted[answer]
         if finite:
