@@ -19,6 +19,7 @@ INLINED_DIGEST = "0fa6697a089efb47"
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def log_determinant(W, M):
     """``log abs(det W)``, by elimination with row exchanges; `M` is as large, for that."""
+    keep_short()
     p, total = W.shape[0], 0.0
     for i in range(p):
         for j in range(p):

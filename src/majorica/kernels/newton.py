@@ -10,12 +10,13 @@ import math
 import numba as nb
 import numpy as np
 
+from majorica.kernels.algebra import log_determinant
 from majorica.kernels.elementwise import FAST
 from majorica.kernels.machine import keep_short
 from majorica.statistics import F64
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "40835e97d9d803e3"
+INLINED_DIGEST = "1987bdfc4d0e6de0"
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
@@ -32,7 +33,6 @@ def digest(W, n, loss, gradient, curvature, power, diagonal, log_normalisers, fl
     for i in range(p):
         total += loss[i] / n + log_normalisers[i]
         for j in range(p):
-            M[i, j] = W[i, j]
             entry = gradient[i, j] / n - (1.0 if i == j else 0.0)
             relative[i, j] = entry
             if not abs(entry) <= largest and largest == largest:  # NaN stays
@@ -45,23 +45,7 @@ def digest(W, n, loss, gradient, curvature, power, diagonal, log_normalisers, fl
             lift = max(0.0, floor - smallest)
             upper[i, j] = a + lift
             upper[j, i] = b + lift
-    for a in range(p):  # log abs(det W), by elimination with row exchanges: LAPACK's takes a second to compile
-        top, pivot, size = M[a], a, abs(M[a, a])
-        for r in range(a + 1, p):
-            if abs(M[r, a]) > size:
-                pivot, size = r, abs(M[r, a])
-        total -= np.log(size)
-        if not size > 0:
-            break
-        other = M[pivot]
-        for c in range(a, p):
-            top[c], other[c] = other[c], top[c]
-        for r in range(a + 1, p):
-            row = M[r]
-            factor = row[a] / top[a]
-            for c in range(a + 1, p):
-                row[c] -= factor * top[c]
-    return total, largest
+    return total - log_determinant(W, M), largest
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
