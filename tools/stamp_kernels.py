@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "majorica"
 #: Kernel module -> modules whose code or constants are compiled into it, lowest first.
 INLINED = {
     "kernels/elementwise.py": ["densities/base.py", "densities/piecewise.py"],
-    "kernels/dependence.py": ["kernels/elementwise.py"],
+    "kernels/dependence.py": ["kernels/elementwise.py", "kernels/products.py"],
     "kernels/rows.py": ["kernels/machine.py", "kernels/tiles.py"],
     "kernels/sweep.py": ["kernels/rows.py"],
     "kernels/outer.py": [
@@ -51,7 +51,7 @@ INLINED = {
         "kernels/scores.py",
         "kernels/team.py",
     ],
-    "kernels/algebra.py": ["kernels/machine.py"],
+    "kernels/algebra.py": ["kernels/machine.py", "kernels/views.py"],
     "kernels/plain.py": [
         "kernels/algebra.py",
         "kernels/elementwise.py",
@@ -95,7 +95,7 @@ INLINED = {
         "kernels/outer.py",
         "kernels/strips.py",
     ],
-    "kernels/newton.py": ["kernels/algebra.py", "kernels/elementwise.py", "kernels/machine.py"],
+    "kernels/newton.py": ["kernels/algebra.py", "kernels/elementwise.py", "kernels/machine.py", "kernels/views.py"],
     "kernels/search.py": [
         "kernels/algebra.py",
         "kernels/views.py",

@@ -11,16 +11,16 @@ import numba as nb
 import numpy as np
 
 from majorica.kernels.machine import keep_short
+from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "0fa6697a089efb47"
+INLINED_DIGEST = "a973a77e62298575"
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def log_determinant(W, M):
     """``log abs(det W)``, by elimination with row exchanges; `M` is as large, for that."""
-    keep_short()
-    p, total = W.shape[0], 0.0
+    p, total, M = W.shape[0], 0.0, borrow(M)
     for i in range(p):
         for j in range(p):
             M[i, j] = W[i, j]
@@ -50,7 +50,7 @@ def invert(W, out, M):
 
     `M` is as large, for that.
     """
-    p = W.shape[0]
+    p, M, out = W.shape[0], borrow(M), borrow(out)
     for i in range(p):
         for j in range(p):
             M[i, j], out[i, j] = W[i, j], 1.0 if i == j else 0.0

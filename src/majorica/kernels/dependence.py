@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 import majorica.kernels.notice  # noqa: F401  (says so when it compiles)
 from majorica.kernels.elementwise import FAST
+from majorica.kernels.products import add_squares, tile_of, whole_stride, whole_tiles, whole_width
+from majorica.kernels.scratch import aligned
 from majorica.statistics import F64
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "687d0114fb8fa248"
-#: Numbers of a function that are worked on at a time, and samples at most and at least.
-AT_ONCE, LONGEST, SHORTEST = 2**13, 512, 64
+INLINED_DIGEST = "672bf594de941c4f"
 Array = npt.NDArray[np.floating]
 
 
@@ -28,53 +28,63 @@ def dependences(Y: Array, largest: float) -> F64:
     The larger correlation, without its sign, of the squares of ``min(abs(y) /
     sd, largest)`` and of its distances from the middle. O(p^2) a sample.
     """
-    p = len(Y)
-    length = min(LONGEST, max(SHORTEST, AT_ONCE // p))
-    out = np.empty((p, p))
-    _fill(np.ascontiguousarray(Y), largest, np.empty((2 * p, length)), np.zeros((2 * p, p)), np.zeros(2 * p), out)
+    p, m = Y.shape
+    tile, rows = min(m, tile_of(p, 8)), int(whole_tiles(p))
+    stride = int(whole_stride(tile, 8))
+    out, work = np.empty((p, p)), aligned(2 * rows * stride, np.dtype(np.float64), zero=True)
+    _fill(np.ascontiguousarray(Y), largest, tile, stride, work, np.zeros((2, rows * rows)), np.zeros((2, p)), out)
     return out
 
 
 @nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def _fill(Y, largest, work, products, totals, out):
-    """Fill `out`; squares and distances, their products and their totals lie above each other, p rows each."""
+def _shape_row(y, inverse, largest, squares, distances):
+    """Fill the two functions of a source's sizes, less about what their means are; returns their sums."""
+    middle, square, far = 0.5 * largest, 0.0, 0.0
+    for t in range(y.size):
+        size = min(abs(np.float64(y[t])) * inverse, largest)
+        squares[t] = size * size - 1.0  # less about what the mean is: fewer digits cancel
+        distances[t] = abs(size - middle)
+        square += squares[t]
+        far += distances[t]
+    return square, far
+
+
+@nb.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+def _inverse_deviation(y):
+    total, power = 0.0, 0.0
+    for t in range(y.size):
+        value = np.float64(y[t])
+        total += value
+        power += value * value
+    return 1 / math.sqrt(max(power / y.size - (total / y.size) ** 2, 1e-300))
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def _fill(Y, largest, tile, stride, work, products, totals, out):
+    """Fill `out`; a tile's squares and distances are rows of `work`, p of each, from which `products` come."""
     p, m = Y.shape
-    middle, length = 0.5 * largest, work.shape[1]
+    half, rows = work.size // 2, work.size // 2 // stride
     inverse = np.empty(p)
     for i in range(p):
-        total, power = 0.0, 0.0
-        for s in range(m):
-            y = np.float64(Y[i, s])
-            total += y
-            power += y * y
-        inverse[i] = 1 / math.sqrt(max(power / m - (total / m) ** 2, 1e-300))
-    for start in range(0, m, length):
-        count = min(length, m - start)
+        inverse[i] = _inverse_deviation(Y[i])
+    for start in range(0, m, tile):
+        count = min(tile, m - start)
+        width = whole_width(count, 8)
         for i in range(p):
-            square, far = 0.0, 0.0
-            for s in range(count):
-                size = min(abs(np.float64(Y[i, start + s])) * inverse[i], largest)
-                work[i, s] = size * size - 1.0  # less about what the mean is: fewer digits cancel
-                work[p + i, s] = abs(size - middle)
-                square += work[i, s]
-                far += work[p + i, s]
-            totals[i] += square
-            totals[p + i] += far
-        for a in range(0, 2 * p, p):
-            for i in range(p):
-                for j in range(i, p):
-                    product = 0.0
-                    for s in range(count):
-                        product += work[a + i, s] * work[a + j, s]
-                    products[a + i, j] += product
-    for a in range(0, 2 * p, p):
-        for i in range(p):
-            for j in range(i, p):
-                products[a + i, j] -= totals[a + i] * totals[a + j] / m
+            squares, distances = work[i * stride :][:width], work[half + i * stride :][:width]
+            found = _shape_row(Y[i, start : start + count], inverse[i], largest, squares, distances)
+            totals[0, i] += found[0]
+            totals[1, i] += found[1]
+            for t in range(count, width):
+                squares[t] = distances[t] = 0.0
+        for a in range(2):
+            add_squares(work[a * half :], p, stride, width, products[a], rows)
     for i in range(p):
         for j in range(i, p):
-            found = 0.0
-            for a in range(0, 2 * p, p):  # values that are all the same correlate with none
-                norms = max(products[a + i, i], 1e-12 * m) * max(products[a + j, j], 1e-12 * m)
-                found = max(found, abs(products[a + i, j]) / math.sqrt(norms))
-            out[i, j] = out[j, i] = found * math.sqrt(m)
+            found_, at = 0.0, i * rows + j
+            for a in range(2):  # values that are all the same correlate with none
+                own = max(products[a, i * rows + i] - totals[a, i] * totals[a, i] / m, 1e-12 * m)
+                others = max(products[a, j * rows + j] - totals[a, j] * totals[a, j] / m, 1e-12 * m)
+                product = products[a, at] - totals[a, i] * totals[a, j] / m
+                found_ = max(found_, abs(product) / math.sqrt(own * others))
+            out[i, j] = out[j, i] = found_ * math.sqrt(m)
