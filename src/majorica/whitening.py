@@ -166,7 +166,7 @@ def fit_whitening(
     _warn_reduced(source, varying, rank, k, n_components)
     if k == source.n_features:
         warn_rounded(source, matrix, values)
-    warn_drifting(source, matrix)
+    warn_drifting(source, matrix, varying)
     warn_outlier(source, n, covariance.share_of_one)
     if adaptive:
         warn_repeats(n, covariance.repeats)
