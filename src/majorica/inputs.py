@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +24,17 @@ from majorica.units import in_unit_of, keep_unit
 
 #: Features in other places that an error shows before it only counts them.
 _SHOWN = 3
+#: Who learns, and the lock of each: no part of a model, as locks cannot be pickled.
+_LEARNING: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_LEARNING.clear)  # whoever held them is not there
+
+
+@contextmanager
+def one_at_a_time(ica: Any) -> Iterator[None]:
+    """Wait while another thread teaches this model: both would go on from the same state, and one's samples be lost."""
+    with _LEARNING.setdefault(ica, threading.RLock()):
+        yield
 
 
 @contextmanager

@@ -258,3 +258,8 @@ def test_check_source_names_what_is_broken():
             check_source(Broken(block))
     with pytest.raises(DataTypeError, match="lacks n_samples"):
         check_source(object())
+
+
+def test_a_memory_view_is_read_as_an_array() -> None:
+    X = np.arange(12.0).reshape(4, 3)
+    np.testing.assert_array_equal(as_source(memoryview(X)).read(0, 4), X)

@@ -178,7 +178,7 @@ def _source_of(x: Any, layout: Layout | None, n_features: int | None, picks: Any
     if callable(getattr(x, "read", None)):
         _refuse(x, layout=layout)
         return raw_stream(x, n_features=n_features)
-    if any(hasattr(x, name) for name in ("__array__", "__array_interface__")):
+    if isinstance(x, memoryview) or any(hasattr(x, name) for name in ("__array__", "__array_interface__")):
         return ArraySource(numeric_array(x), layout=layout)
     if hasattr(x, "__dlpack__"):
         return ArraySource(np.from_dlpack(x), layout=layout)
