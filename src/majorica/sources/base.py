@@ -26,6 +26,9 @@ Array = npt.NDArray[np.floating]
 #: Most blocks are one range; a block of a random subset has several.
 Block = tuple[tuple[int, int], ...]
 
+#: Numbers between two ranges that are read with them, as a journey of their own takes longer; numbers read at once.
+_GAP, _SPAN = 2**15, 2**17
+
 
 @runtime_checkable
 class Source(Protocol):
@@ -76,11 +79,26 @@ def read_block(source: Source, block: Block) -> Array:
         found: Array = together(block)
         return found
     out = np.empty((block_length(block), source.n_features), source.dtype)
-    row = 0
-    for start, stop in block:
-        out[row : row + stop - start] = source.read(start, stop)
-        row += stop - start
+    row, gap = 0, max(1, _GAP // source.n_features)
+    for near in _neighbours(block, gap, max(gap, _SPAN // source.n_features)):
+        first = near[0][0]
+        X = source.read(first, near[-1][1])
+        for start, stop in near:
+            out[row : row + stop - start] = X[start - first : stop - first]
+            row += stop - start
     return out
+
+
+def _neighbours(block: Block, gap: int, most: int) -> Iterator[list[tuple[int, int]]]:
+    """The ranges of a block in groups, one journey each: no more than `gap` apart, and `most` samples in all."""
+    near = [block[0]]
+    for start, stop in block[1:]:
+        if 0 <= start - near[-1][1] <= gap and stop - near[0][0] <= most:
+            near.append((start, stop))
+        else:
+            yield near
+            near = [(start, stop)]
+    yield near
 
 
 def rows_of(ranges: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
