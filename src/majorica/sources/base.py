@@ -27,7 +27,7 @@ Array = npt.NDArray[np.floating]
 Block = tuple[tuple[int, int], ...]
 
 #: Numbers between two ranges that are read with them, as a journey of their own takes longer; numbers read at once.
-_GAP, _SPAN = 2**15, 2**17
+GAP, _SPAN = 2**15, 2**17
 
 
 @runtime_checkable
@@ -66,11 +66,12 @@ class Stream(Protocol):
         ...
 
 
-def read_block(source: Source, block: Block) -> Array:
+def read_block(source: Source, block: Block, *, gap: int = GAP) -> Array:
     """The samples of `block` as one array ``(b, n_features)``.
 
     A block of one range costs no copy where the source has none. A source
-    may have a method ``read_ranges`` that takes one journey for all.
+    may have a method ``read_ranges`` that takes one journey for all; else ranges with no
+    more than `gap` numbers between them are one journey.
     """
     if len(block) == 1:
         return source.read(*block[0])
@@ -79,8 +80,8 @@ def read_block(source: Source, block: Block) -> Array:
         found: Array = together(block)
         return found
     out = np.empty((block_length(block), source.n_features), source.dtype)
-    row, gap = 0, max(1, _GAP // source.n_features)
-    for near in _neighbours(block, gap, max(gap, _SPAN // source.n_features)):
+    row, most = 0, _SPAN // source.n_features
+    for near in _neighbours(block, gap // source.n_features, most):
         first = near[0][0]
         X = source.read(first, near[-1][1])
         for start, stop in near:
@@ -132,5 +133,5 @@ def fingerprint(source: Source) -> str:
     length = min(n, max(1, min(4096, 2**21 // f) // count))
     starts = np.unique(np.linspace(0, n - length, count).astype(np.intp))
     ranges = tuple((int(start), int(start) + length) for start in starts)
-    digest.update(np.ascontiguousarray(read_block(source, ranges)).tobytes())
+    digest.update(np.ascontiguousarray(read_block(source, ranges, gap=0)).tobytes())
     return digest.hexdigest()[:32]
