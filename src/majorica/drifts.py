@@ -56,10 +56,12 @@ def warn_drifting(source: Source, covariance: F64, varying: npt.NDArray[np.bool_
 def _mean_and_variance(source: Source, start: int, stop: int) -> tuple[F64, F64]:
     """Of each channel, over samples `start` to `stop`, a few of which are read at a time."""
     step = max(1, _READ // source.n_features)
-    origin = source.read(start, start + 1)[0].astype(np.float64)
-    total, squares = np.zeros_like(origin), np.zeros_like(origin)
+    origin, total, squares = np.zeros((3, source.n_features))
     for begin in range(start, stop, step):
-        X = source.read(begin, min(begin + step, stop)) - origin
+        X = source.read(begin, min(begin + step, stop)).astype(np.float64)
+        if begin == start:
+            origin[:] = X[0]  # no journey of its own: of compressed recordings each takes as long as a pass
+        X -= origin
         total += X.sum(axis=0)
         squares += np.einsum("ij,ij->j", X, X)
     mean = total / (stop - start)
