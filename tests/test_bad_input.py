@@ -488,7 +488,15 @@ def test_a_lazy_frame_is_told_to_be_collected() -> None:
 
 
 @pytest.mark.parametrize(
-    "column", [list("xyzt") * 20, pd.Categorical(list("xy") * 40), pd.date_range("2020", periods=80)]
+    "column",
+    [
+        list("xyzt") * 20,
+        pd.Categorical(list("xy") * 40),
+        pd.date_range("2020", periods=80),
+        pd.date_range("2020", periods=80).astype("datetime64[ns]"),
+        pd.date_range("2020", periods=80, tz="UTC"),
+        pd.timedelta_range("1s", periods=80).astype("timedelta64[ns]"),
+    ],
 )
 def test_columns_of_a_frame_that_hold_no_numbers_are_named(column: object) -> None:
     frame = pd.DataFrame(_laplace(80), columns=list("abcd"))
@@ -499,3 +507,26 @@ def test_columns_of_a_frame_that_hold_no_numbers_are_named(column: object) -> No
             call(bad)
         with pytest.raises(DataTypeError, match="columns hold no numbers: 'a', 'c'"):
             call(bad.assign(a="1.5 uV"))
+
+
+def test_columns_with_missing_numbers_or_one_name_are_named_as_they_are() -> None:
+    frame = pd.DataFrame(_laplace(80), columns=list("abcd")).assign(c="x", d="y")
+    frame["a"] = pd.array([1, None] * 40, dtype="Int64")
+    with pytest.raises(DataTypeError, match="columns hold no numbers: 'c', 'd'; leave"):
+        ICA().fit(frame)
+    frame.columns = list("abcc")
+    with pytest.raises(DataTypeError, match="column holds no numbers: 'c'; leave"):
+        ICA().fit(frame)
+
+
+def test_dates_are_not_taken_for_numbers() -> None:
+    polars = pytest.importorskip("polars")
+    dates = pd.date_range("2020", periods=80)
+    frame = polars.DataFrame(dict(zip("abcd", _laplace(80).T, strict=True)))
+    for column in (dates.to_numpy(), dates.to_numpy().astype("datetime64[D]"), (dates - dates[0]).to_numpy()):
+        bad = frame.with_columns(polars.Series("c", column))
+        with pytest.raises(DataTypeError, match="column holds no numbers: 'c'; leave"):
+            ICA().fit(bad)
+    zoned = pd.DataFrame(_laplace(80), columns=list("abcd")).assign(c=dates.tz_localize("UTC"))
+    with pytest.raises(DataTypeError, match="'c' does not hold real numbers"):
+        as_source(zoned)

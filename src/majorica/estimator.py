@@ -21,7 +21,7 @@ from majorica.engines.threads import effective_n_jobs
 from majorica.errors import DataError, DataTypeError
 from majorica.fewsamples import warn_few
 from majorica.fitting import Fitted, fit_source
-from majorica.inputs import all_or_nothing, block_of, check_names, source_of, sources_of
+from majorica.inputs import all_or_nothing, block_of, check_names, one_at_a_time, source_of, sources_of
 from majorica.lazy import inverse_transform_lazily, is_dask, loss_of_block, transform_lazily
 from majorica.memory import Plan, make_plan
 from majorica.mergedmodels import merge_models
@@ -278,18 +278,19 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         empty = len(shape) == 2 and isinstance(shape[0], int) and shape[0] == 0  # Dask frames do not know their length
         if empty and shape[1] == getattr(self, "n_features_in_", shape[1]):
             return self  # a live source with nothing new
-        with all_or_nothing(self):
-            self._origin = gone_on(self)
-            block = block_of(self, X, reset=not hasattr(self, "n_features_in_"))
-            session: StreamFit | None = getattr(self, "_stream", None)
-            if session is None:
-                session = self._new_session()
-            session.names = getattr(self, "feature_names_in_", None)
-            callbacks = callback_tuple(self.callbacks)
-            result, failure = learn_block(session, block, callbacks=callbacks, n_jobs=self.n_jobs)
-        self._stream = session
-        if result is not None:
-            self._publish(result, session=session)
+        with one_at_a_time(self):
+            with all_or_nothing(self):
+                self._origin = gone_on(self)
+                block = block_of(self, X, reset=not hasattr(self, "n_features_in_"))
+                session: StreamFit | None = getattr(self, "_stream", None)
+                if session is None:
+                    session = self._new_session()
+                session.names = getattr(self, "feature_names_in_", None)
+                callbacks = callback_tuple(self.callbacks)
+                result, failure = learn_block(session, block, callbacks=callbacks, n_jobs=self.n_jobs)
+            self._stream = session
+            if result is not None:
+                self._publish(result, session=session)
         if failure is not None:
             raise failure
         session.warn_far()

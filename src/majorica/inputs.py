@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +25,17 @@ from majorica.units import in_unit_of, keep_unit
 
 #: Features in other places that an error shows before it only counts them.
 _SHOWN = 3
+#: Who learns, and the lock of each: no part of a model, as locks cannot be pickled.
+_LEARNING: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_LEARNING.clear)  # whoever held them is not there
+
+
+@contextmanager
+def one_at_a_time(ica: Any) -> Iterator[None]:
+    """Wait while another thread teaches this model: both would go on from the same state, and one's samples be lost."""
+    with _LEARNING.setdefault(ica, threading.RLock()):
+        yield
 
 
 @contextmanager
@@ -88,6 +102,8 @@ def array_of(ica: Any, X: Any, *, reset: bool) -> npt.NDArray[Any]:
         ica.n_features_in_ = X.shape[1]
         return cast("npt.NDArray[Any]", X)
     refuse_masked(X)
+    if type(X).__module__.startswith("polars") and any(kind.is_temporal() for kind in getattr(X, "dtypes", ())):
+        _refuse_columns(X)  # dates, of which polars makes numbers
     checks = {"skip_check_array": True} if ready else {"dtype": "numeric", "ensure_all_finite": False}
     try:
         array = _named(lambda: validate_data(ica, X, reset=reset, **checks))
@@ -109,16 +125,18 @@ def _refuse_columns(X: Any) -> None:
 
 
 def _no_numbers(X: Any) -> list[str]:
-    """Columns of a data frame that cannot be read as numbers, by name."""
+    """Columns of a data frame that cannot be read as numbers, by name; missing numbers are numbers."""
     found = []
-    for name in getattr(X, "columns", ()):
-        values = np.asarray(X[name])
+    for j, name in enumerate(getattr(X, "columns", ())):
+        values = np.asarray(X.iloc[:, j].dropna() if hasattr(X, "iloc") else X[name])
         try:
+            if values.dtype.kind in "mM":  # of some units NumPy would make numbers
+                raise TypeError
             if values.dtype.kind not in "fiub":
                 values.astype(object).astype(np.float64)
         except (TypeError, ValueError):
             found.append(str(name))
-    return found
+    return list(dict.fromkeys(found))
 
 
 def sources_of(X: Any, n_components: int) -> npt.NDArray[np.floating]:

@@ -143,6 +143,8 @@ def _parts(source: Source | Stream, options: Options, n_jobs: int, *, on_disk: b
         "covariance and whitening": 6 * f * f * 8 if f <= n else 3 * n * f * 8 + 3 * n * n * 8,
         "steps": (waiting + 30) * k * k * 8 + 2 * Memory.of_size(k).steps.nbytes,
     }
+    if f > n:  # what comes of the fit is larger than what it took
+        parts["components"] = 2 * k * f * 8
     if not online:
         parts["random subsets"] = _subsets(source, options, n, k, length)
     if online:

@@ -23,19 +23,23 @@ def attributes(fitted: Fitted, *, whiten: str, kept: Arrangement | None = None) 
     whitening = fitted.whitening
     scale = np.sqrt(source_variances(fitted.W, fitted.covariance))
     mixing = whitening.inverse @ np.linalg.inv(fitted.W)
-    order, signs = canonical_order(mixing * scale)
+    unit = whiten == "unit-variance"
+    if unit:
+        mixing *= scale  # in place: few samples of many features are no larger than this
+    order, signs = canonical_order(mixing if unit else mixing * scale)
     if kept is not None and len(kept[0]) == len(order):
         order, signs = kept
     W = signs[:, None] * fitted.W[order]
-    mixing, scale = mixing[:, order] * signs, scale[order]
-    factor = scale if whiten == "unit-variance" else np.ones_like(scale)
+    mixing = mixing[:, order]
+    mixing *= signs
+    factor = scale[order] if unit else np.ones_like(scale)
     fitted = replace(fitted, W=W, densities=fitted.densities.take(order))
     return {
         "_fitted": fitted,
         "_order": order,
         "_signs": signs,
         "components_": (W / factor[:, None]) @ whitening.matrix,
-        "mixing_": mixing * factor,
+        "mixing_": mixing,
         "mean_": whitening.mean,
         "whitening_": whitening.matrix,
         "n_components_": len(W),

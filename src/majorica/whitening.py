@@ -166,7 +166,7 @@ def fit_whitening(
     _warn_reduced(source, varying, rank, k, n_components)
     if k == source.n_features:
         warn_rounded(source, matrix, values)
-    warn_drifting(source, matrix)
+    warn_drifting(source, matrix, varying)
     shares = covariance.share_of_one
     warn_outlier(source, n, shares)
     if adaptive:
@@ -188,7 +188,7 @@ def fit_whitening(
 def _fit_wide(source: Source, blocks: Sequence[Block], n_components: int | float | None) -> Whitening:
     """Whitening of few samples in many features, through the n x n Gram matrix."""
     ranges = [r for block in blocks for r in block]
-    X = np.concatenate([source.read(*r) for r in ranges]).astype(np.float64)
+    X = np.concatenate([source.read(*r) for r in ranges], dtype=np.float64)
     n = len(X)
     if not np.isfinite(X).all():
         raise_not_finite(source, blocks)
@@ -209,10 +209,14 @@ def _fit_wide(source: Source, blocks: Sequence[Block], n_components: int | float
     k = choose_dimension(values, rank, n_components, source.n_features, constant=_constant(source, varying))
     _warn_reduced(source, varying, rank, k, n_components)
     directions = X.T @ vectors[:, :k]
+    del X  # in place from here on: each of these has the size of the data
     directions /= np.linalg.norm(directions, axis=0)
     root = np.sqrt(values[:k])
-    matrix, inverse = (directions / root).T / scale, scale[:, None] * directions * root
-    return Whitening(mean, matrix, inverse, rank, values[:k].copy(), is_heavy(source, shares))
+    matrix = (directions / root).T
+    matrix /= scale
+    directions *= scale[:, None]
+    directions *= root
+    return Whitening(mean, matrix, directions, rank, values[:k].copy(), is_heavy(source, shares))
 
 
 def numerical_rank(values: F64, p: int, dtype: npt.DTypeLike = np.float64) -> int:

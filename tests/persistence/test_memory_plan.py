@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tracemalloc
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -196,3 +197,18 @@ def test_a_hard_limit_at_the_plan_is_kept(solver: str, tmp_path: Path) -> None:
     if solver == "progressive":  # the limit is one: what is not there cannot be taken
         with suppress(subprocess.TimeoutExpired):  # BLAS may wait for memory of its own for ever
             assert run(-0.5, timeout=30).returncode != 0
+
+
+@pytest.mark.filterwarnings("ignore::majorica.errors.MajoricaWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("whiten", ["unit-variance", "arbitrary-variance"])
+@pytest.mark.parametrize("n_components", [None, 5])
+def test_few_samples_of_many_features_keep_to_the_plan(whiten: str, n_components: int | None) -> None:
+    """Components and all that is made of them are as large as the data, several times over."""
+    X = np.random.default_rng(0).normal(size=(120, 20_000))
+    ica = ICA(n_components, whiten=whiten, max_iter=5, random_state=0, n_jobs=1)
+    plan = make_plan(as_source(X), resolve(ica, "progressive"), n_jobs=1)
+    tracemalloc.start()
+    ica.fit(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < plan.total

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from progressive_data import make_data
 from progressive_watch import run, samples_in_play
 
+from majorica import ICA, amari_distance
 from majorica.densities import Huber
 from majorica.densities.table import Densities
 from majorica.engines.threads import ThreadEngine
@@ -190,3 +191,20 @@ def test_a_level_ends_where_no_step_can_be_seen_to_gain(density, monkeypatch: py
     assert not sweeps
     assert max(watched.rises()) <= 1e-12
     assert watched.state.stop is StopReason.FLOOR
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.1])
+@pytest.mark.parametrize("n", [20_000, 60_000])
+@pytest.mark.parametrize("seed", range(3))
+def test_sources_whose_samples_resemble_their_neighbours_are_separated(n: int, noise: float, seed: int) -> None:
+    """Like blinks, with faint noise: levels of few long stretches were fitted to the few events that these held."""
+    rng = np.random.default_rng(seed)
+    S, bump = np.zeros((n, 5)), np.hanning(80)
+    for j in range(5):
+        for start in rng.integers(0, n - 100, 3 * n // 1000):
+            S[start : start + 80, j] += bump * rng.uniform(0.5, 1.5)
+    S = S / S.std(axis=0) + noise * rng.normal(size=S.shape)
+    A = rng.normal(size=(5, 5))
+    ica = ICA(random_state=seed).fit(S @ A.T)
+    assert ica.converged_
+    assert amari_distance(ica.components_, A * S.std(axis=0)) < 0.05

@@ -42,7 +42,7 @@ def test_sources_of_a_few_events_are_separated(p: int, events: int, seed: int) -
 
 
 @pytest.mark.filterwarnings("ignore::majorica.errors.OutlierWarning")
-@pytest.mark.parametrize("make", [lambda: rare(4, 6, 0), lambda: rare(4, 15, 3), lambda: cauchy(4, 5)])
+@pytest.mark.parametrize("make", [lambda: rare(4, 6, 0), lambda: rare(4, 15, 3), lambda: cauchy(4, 10)])
 def test_fits_that_set_out_anew_descend_within_levels(make, monkeypatch: pytest.MonkeyPatch) -> None:
     times, is_lost = [], progressive.is_lost
     monkeypatch.setattr(progressive, "is_lost", lambda state: times.append(is_lost(state)) or times[-1])

@@ -189,7 +189,8 @@ def test_directories_and_unknown_formats(tmp_path):
     (tmp_path / "x.npy").mkdir()
     with pytest.raises(SourceError, match="is a directory"):
         as_source(tmp_path / "x.npy")
-    for name, hint in [("x.wav", r"'\.wav'.*\.npy"), ("x", "no extension"), ("x.fdt", r"\.set"), ("x.eeg", r"\.vhdr")]:
+    hints = [("x.wav", r"'\.wav'.*\.npy"), ("x", "no extension"), ("x.fdt", r"\.set"), ("x.eeg", r"\.vhdr")]
+    for name, hint in [*hints, ("x.mat", "loadmat"), ("x.txt", r"name it \.csv"), ("x.XLSX", "read_excel")]:
         (tmp_path / name).write_bytes(b"1234")
         with pytest.raises(SourceError, match=hint):
             as_source(tmp_path / name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import dask
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from majorica.errors import DataError, DataTypeError, ParameterError
-from majorica.sources import Source, Stream, as_source, check_source
+from majorica.sources import Source, Stream, as_source, check_source, read_block
 from majorica.sources.chunks import ChunkCache, bounds_of, slab_bounds
 from majorica.sources.rules import float_dtype
 
@@ -258,3 +260,38 @@ def test_check_source_names_what_is_broken():
             check_source(Broken(block))
     with pytest.raises(DataTypeError, match="lacks n_samples"):
         check_source(object())
+
+
+def test_a_memory_view_is_read_as_an_array() -> None:
+    X = np.arange(12.0).reshape(4, 3)
+    np.testing.assert_array_equal(as_source(memoryview(X)).read(0, 4), X)
+
+
+class Slow:
+    """A source that counts its journeys."""
+
+    n_samples, n_features, dtype, in_memory, feature_names = 100_000, 8, np.dtype(np.float64), False, None
+
+    def __init__(self):
+        self.journeys = []
+
+    def read(self, start, stop):
+        self.journeys.append((start, stop))
+        return np.arange(start * 8.0, stop * 8.0).reshape(-1, 8)
+
+
+@given(st.lists(st.tuples(st.integers(0, 6_000), st.integers(0, 50)), min_size=1, max_size=60))
+def test_ranges_that_lie_near_are_read_in_one_journey(steps):
+    """Reading what lies between takes less time than a journey of its own; no more is read at once than a block has."""
+    ranges, end = [], 0
+    for gap, length in steps:
+        if end + gap + length > Slow.n_samples:
+            break
+        ranges.append((end + gap, end + gap + length))
+        end += gap + length
+    block, source = tuple(ranges or [(0, 1)]), Slow()
+    wanted = np.concatenate([Slow().read(*one) for one in block])
+    np.testing.assert_array_equal(read_block(source, block), wanted)
+    assert len(source.journeys) <= len(block)
+    assert all(stop - start <= 2**17 // 8 for start, stop in source.journeys)
+    assert all(b[0] - a[1] > 2**15 // 8 or b[1] - a[0] > 2**17 // 8 for a, b in itertools.pairwise(source.journeys))

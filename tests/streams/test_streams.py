@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -376,3 +379,37 @@ def test_transform_in_another_thread_always_sees_one_model() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_blocks_from_several_threads_are_all_learnt() -> None:
+    X = np.random.default_rng(0).laplace(size=(12_000, 3))
+    ica = ICA(random_state=0, density="huber").partial_fit(X[:10_500])
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda k: ica.partial_fit(X[10_500 + 50 * k :][:50]), range(30)))
+    assert ica.n_samples_seen_ == len(X)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="POSIX only")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_child_forked_while_a_thread_learns_does_not_wait_for_it() -> None:
+    X = np.random.default_rng(0).laplace(size=(12_000, 3))
+    reached, go_on = threading.Event(), threading.Event()
+
+    def hold(step: object) -> None:
+        reached.set()
+        go_on.wait(20)
+
+    ica = ICA(random_state=0, density="huber", callbacks=[hold])
+    thread = threading.Thread(target=lambda: ica.partial_fit(X))
+    thread.start()
+    assert reached.wait(60)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        ica.set_params(callbacks=None)
+        ica.partial_fit(X[:500])
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    go_on.set()
+    thread.join()
+    assert status == 0

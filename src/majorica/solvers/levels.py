@@ -29,6 +29,9 @@ SQUARES = 3
 FEW_PRODUCTS = 3 * 2**17
 #: A level's samples are kept in memory up to this many bytes, and this share of the data.
 KEPT_BYTES, KEPT_SHARE = 32 * 2**20, 0.13
+#: Units are no shorter than two to the power of this, and longer where there would be over 2^15 of them. Of blinks or
+#: waves neighbours tell little that is new: a first level of few long units is fitted to their chance meetings.
+SHORTEST = 2
 #: Of data of this many samples or more, levels are kept whitened and in float32: their steps cost half.
 SHORT_FROM = 100_000
 #: Their samples are whitened in blocks this many times shorter than those of a pass, as several are in memory at once;
@@ -59,7 +62,11 @@ class Levels:
         self._announced = 0  # the size whose next level the engine was told of
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_kept": None, "_held": None, "_announced": 0}
+        short = np.uint16 if len(self.order) <= 2**16 else np.intp
+        return {**self.__dict__, "order": self.order.astype(short), "_kept": None, "_held": None, "_announced": 0}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, order=state["order"].astype(np.intp))
 
     @classmethod
     def start(cls, n: int, p: int, rng: np.random.Generator, *, few: int = 0) -> Levels:
@@ -172,14 +179,13 @@ class Levels:
     def _gathered(self, problem: Problem, blocks: list[Block]) -> Problem:
         """The level's samples as they are, copied together if they are few."""
         source = problem.source
-        bytes_ = source.dtype.itemsize * source.n_features * problem.samples_in(blocks)
-        whole = bytes_ * problem.n // problem.samples_in(blocks)
-        if hasattr(problem.engine, "total") or bytes_ > most_kept(whole):
+        edges = np.concatenate([[0], np.cumsum([problem.samples_in([block]) for block in blocks])])
+        here = int(edges[-1])
+        bytes_ = source.dtype.itemsize * source.n_features * here
+        if hasattr(problem.engine, "total") or bytes_ > most_kept(bytes_ * problem.n // here):
             return Problem(source, problem.whitening, problem.engine, blocks, problem.backend)
         samples = (read_block(source, block) for block in blocks)
-        X = gather(samples, problem.samples_in(blocks), source.n_features, source.dtype)
-        lengths = [problem.samples_in([block]) for block in blocks]
-        edges = np.concatenate([[0], np.cumsum(lengths)])
+        X = gather(samples, here, source.n_features, source.dtype)
         ranges = [((int(a), int(b)),) for a, b in pairwise(edges)]
         return Problem(ArraySource(X), problem.whitening, problem.engine, ranges, problem.backend)
 
@@ -209,7 +215,7 @@ def even_blocks(m: int, p: int) -> list[Block]:
 
 def smallest_level(n: int, p: int) -> tuple[int, int]:
     """Samples a unit, and samples of the first level before they are rounded up to whole units."""
-    unit = min(n, 1 << min(max((max(n - 1, 0) >> 15).bit_length(), 5), 12))
+    unit = min(n, 1 << min(max((max(n - 1, 0) >> 15).bit_length(), SHORTEST), 12))
     least = max(1000, 20 * p, p * p // SQUARES, 8 * unit)
     size = n
     while size // GROWTH >= least:

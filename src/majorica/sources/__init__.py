@@ -106,6 +106,12 @@ _ACCEPTED = (
     "an array, a data frame, a Dask array, an xarray DataArray, an MNE Raw or Epochs object, the path of a file "
     f"({_FILES}), a list or an iterable of 2-D blocks, or a binary file object"
 )
+#: What to do with files that other programs write, by the end of their name.
+_ELSEWHERE = {
+    ".mat": "read it with scipy.io.loadmat or h5py and pass the array, or read an EEGLAB dataset as .set",
+    ".txt": "if it is a table of numbers, name it .csv (or .tsv)",
+    ".xlsx": "read it with pandas.read_excel and pass the frame, or save it as .csv",
+}
 #: What to do with a file whose name ends in none of these.
 _UNKNOWN = (
     f"known are {_FILES}; if it holds raw samples, open it in binary mode and pass the file object with n_features="
@@ -178,7 +184,7 @@ def _source_of(x: Any, layout: Layout | None, n_features: int | None, picks: Any
     if callable(getattr(x, "read", None)):
         _refuse(x, layout=layout)
         return raw_stream(x, n_features=n_features)
-    if any(hasattr(x, name) for name in ("__array__", "__array_interface__")):
+    if isinstance(x, memoryview) or any(hasattr(x, name) for name in ("__array__", "__array_interface__")):
         return ArraySource(numeric_array(x), layout=layout)
     if hasattr(x, "__dlpack__"):
         return ArraySource(np.from_dlpack(x), layout=layout)
@@ -221,6 +227,7 @@ def _from_path(text: str | bytes, layout: Layout | None, n_features: int | None,
     else:
         extension = os.path.splitext(name)[1]
         hint = f"open the {_COMPANIONS[extension]} file beside it" if extension in _COMPANIONS else _UNKNOWN
+        hint = _ELSEWHERE.get(extension, hint)
         raise SourceError(f"{path}: unknown format {extension or '(no extension)'!r}; {hint}.")
     return _open_format(kind, path, member=member, layout=layout, picks=picks)
 

@@ -26,6 +26,9 @@ Array = npt.NDArray[np.floating]
 #: Most blocks are one range; a block of a random subset has several.
 Block = tuple[tuple[int, int], ...]
 
+#: Numbers between two ranges that are read with them, as a journey of their own takes longer; numbers read at once.
+GAP, _SPAN = 2**15, 2**17
+
 
 @runtime_checkable
 class Source(Protocol):
@@ -63,11 +66,12 @@ class Stream(Protocol):
         ...
 
 
-def read_block(source: Source, block: Block) -> Array:
+def read_block(source: Source, block: Block, *, gap: int = GAP) -> Array:
     """The samples of `block` as one array ``(b, n_features)``.
 
     A block of one range costs no copy where the source has none. A source
-    may have a method ``read_ranges`` that takes one journey for all.
+    may have a method ``read_ranges`` that takes one journey for all; else ranges with no
+    more than `gap` numbers between them are one journey.
     """
     if len(block) == 1:
         return source.read(*block[0])
@@ -76,11 +80,26 @@ def read_block(source: Source, block: Block) -> Array:
         found: Array = together(block)
         return found
     out = np.empty((block_length(block), source.n_features), source.dtype)
-    row = 0
-    for start, stop in block:
-        out[row : row + stop - start] = source.read(start, stop)
-        row += stop - start
+    row, most = 0, _SPAN // source.n_features
+    for near in _neighbours(block, gap // source.n_features, most):
+        first = near[0][0]
+        X = source.read(first, near[-1][1])
+        for start, stop in near:
+            out[row : row + stop - start] = X[start - first : stop - first]
+            row += stop - start
     return out
+
+
+def _neighbours(block: Block, gap: int, most: int) -> Iterator[list[tuple[int, int]]]:
+    """The ranges of a block in groups, one journey each: no more than `gap` apart, and `most` samples in all."""
+    near = [block[0]]
+    for start, stop in block[1:]:
+        if 0 <= start - near[-1][1] <= gap and stop - near[0][0] <= most:
+            near.append((start, stop))
+        else:
+            yield near
+            near = [(start, stop)]
+    yield near
 
 
 def rows_of(ranges: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
@@ -114,5 +133,5 @@ def fingerprint(source: Source) -> str:
     length = min(n, max(1, min(4096, 2**21 // f) // count))
     starts = np.unique(np.linspace(0, n - length, count).astype(np.intp))
     ranges = tuple((int(start), int(start) + length) for start in starts)
-    digest.update(np.ascontiguousarray(read_block(source, ranges)).tobytes())
+    digest.update(np.ascontiguousarray(read_block(source, ranges, gap=0)).tobytes())
     return digest.hexdigest()[:32]

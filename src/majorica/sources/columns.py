@@ -60,6 +60,8 @@ def _pandas_column(frame: Any, j: int) -> npt.NDArray[Any]:
     series = frame.iloc[:, j]
     if str(series.dtype) == "category":
         return np.empty(0, dtype=object)
+    if getattr(series.dtype, "kind", "O") in "mM":  # with a time zone they would become Python objects, then numbers
+        return np.empty(0, dtype=f"{series.dtype.kind}8[ns]")
     values = np.asarray(series.to_numpy())
     if values.dtype.kind == "O" and not any(isinstance(value, str | bytes) for value in values):
         try:
