@@ -36,6 +36,7 @@ from majorica.solvers.ridges import EDGE_SAMPLES, has_edges, settle_scales, stre
 from majorica.solvers.rotations import escape, flat_pairs
 from majorica.solvers.seeking import LEAST_SOUGHT, LENGTH, contrast, fixed_point, steps_left
 from majorica.solvers.shapes import Shapes
+from majorica.solvers.steps import on_steps
 from majorica.statistics import F64, invert, unpack_symmetric
 
 #: MM sweeps at most from a start of nearly dependent rows.
@@ -170,9 +171,10 @@ class Progressive:
         return self._refit(problem, state)
 
     def _look_for_rest(self, problem: Problem, state: ProgressiveState) -> None:
-        """Let no fine score fall of sources that are at rest most of the time, as this level's samples say."""
+        """Let no fine score fall of sources at rest, as this level's samples say; sources on steps stay coarse."""
         assert state.shapes is not None
         state.shapes.rising = at_rest(some_sources(problem, state))
+        state.shapes.plain |= on_steps(problem, state.W)
 
     def _met(self, state: ProgressiveState) -> bool:
         """Whether the gradient over all samples is what `tol` asks for."""
