@@ -96,6 +96,11 @@ def sizes_of_terms(statistics: Statistics, densities: Densities) -> F64:
     return np.maximum(np.abs(statistics.loss), 0.5 * steepest * statistics.power)
 
 
+def samples_each(problem: Problem, state: ProgressiveState) -> float:
+    """Samples a component, where none are still to come into play; else without end."""
+    return problem.n / problem.p if state.levels.last else math.inf
+
+
 def is_small(solver: Progressive, problem: Problem, state: ProgressiveState, gain: float) -> bool:
     """Whether little is left to gain, by the block Hessian and, where convergence is slow, by the last steps."""
     floor = floor_of(problem, state)

@@ -24,6 +24,7 @@ from majorica.solvers.gains import (
     is_small,
     is_thorough,
     rounding_of,
+    samples_each,
     some_sources,
 )
 from majorica.solvers.held import TRIES, Evaluation, first_length, shortened
@@ -34,7 +35,17 @@ from majorica.solvers.quasinewton import Memory, is_crooked
 from majorica.solvers.rest import at_rest
 from majorica.solvers.ridges import EDGE_SAMPLES, has_edges, settle_scales, stretch
 from majorica.solvers.rotations import escape, flat_pairs
-from majorica.solvers.seeking import LEAST_SOUGHT, LENGTH, contrast, fixed_point, steps_left
+from majorica.solvers.seeking import (
+    AGAIN,
+    LEAST_SOUGHT,
+    LENGTH,
+    TURNED,
+    contrast,
+    first_steps,
+    fixed_point,
+    looks_gaussian,
+    steps_left,
+)
 from majorica.solvers.shapes import Shapes
 from majorica.solvers.steps import on_steps
 from majorica.statistics import F64, invert, unpack_symmetric
@@ -90,7 +101,7 @@ class Progressive:
         if is_crooked(W):
             state.sweeps = MOST_SWEEPS
         elif self.adaptive and p >= LEAST_SOUGHT:
-            state.seeking = self.seek
+            state.seeking = first_steps(self.seek, samples_each(problem, state))
         if self.adaptive:
             self._set_out(problem, state, W / np.linalg.norm(W, axis=1, keepdims=True))
         else:
@@ -363,9 +374,15 @@ class Progressive:
         at = evaluate(problem, state, state.W, contrast(problem.p))
         state.W, state.relative, turned = fixed_point(state.W, at.statistics, state.relative)
         state.gradient = float(np.abs(state.relative).max())
-        state.seeking = steps_left(state.seeking, turned)
-        if not state.seeking:
-            self._lengthen(problem, state)
+        state.seeking = steps_left(state.seeking, turned, samples_each(problem, state))
+        if state.seeking:
+            return
+        if turned > TURNED and not (state.levels.last or self.first_level_only) and looks_gaussian(at.statistics):
+            state.levels.grow()
+            evaluate_here(problem, state)
+            state.seeking = min(self.seek, AGAIN)
+            return
+        self._lengthen(problem, state)
 
     def _lengthen(self, problem: Problem, state: ProgressiveState) -> None:
         """Fit shapes to rows a little longer than the rotation's, or as long if that is no descent."""

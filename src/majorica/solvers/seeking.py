@@ -23,6 +23,12 @@ MOST_STEPS, SHARE = 250, 0.5
 #: Steps end when rows turn by no more: the mean cosine of their turns falls short of one by so much. Once it is `NEAR`,
 #: so many more steps do: rows of nearly Gaussian sources keep turning.
 TURNED, NEAR, MOST_NEAR = 0.002, 0.1, 30
+#: Where all samples are in play at once no later level mends what is left mixed: if they are at most `FEW_EACH` a
+#: component, `FEW_STEPS` and `FEW_NEAR` take the place of the limits above; if at most half of that, `FEW_TURNED` too.
+FEW_EACH, FEW_STEPS, FEW_NEAR, FEW_TURNED = 100.0, 400, 200, 1e-5
+#: Mean of the contrast for a Gaussian source; how far steps on `n` samples get from that with `p` Gaussian ones, and a
+#: little more, in units of the root of p / n; and steps at most on the next level where most rows got no farther.
+GAUSSIAN_CONTRAST, CHANCE, AGAIN = 0.375860, 0.15, 60
 #: How long rows set out with shapes of their own, in standard deviations of their sources: knots are late ones then.
 LENGTH = 1.2
 
@@ -57,8 +63,19 @@ def fixed_point(W: F64, statistics: Statistics, relative: F64) -> tuple[F64, F64
     return new, turn @ covariance @ turn.T - np.eye(len(W)), float(1 - np.abs(turn.diagonal()).mean())
 
 
-def steps_left(steps: int, turned: float) -> int:
-    """How many of `steps` are left to make after one that turned rows so far."""
-    if turned <= TURNED:
+def looks_gaussian(statistics: Statistics) -> bool:
+    """Whether half of the rows are no farther from Gaussian, by the contrast, than steps lead Gaussian samples."""
+    far = float(np.median(np.abs(statistics.loss / statistics.n - GAUSSIAN_CONTRAST)))
+    return far < CHANCE * math.sqrt(len(statistics.loss) / statistics.n)
+
+
+def first_steps(steps: int, each: float) -> int:
+    """Steps to set out with, of `steps` at most, where `each` component has so many samples for good."""
+    return FEW_STEPS if steps >= MOST_STEPS and each <= FEW_EACH else steps
+
+
+def steps_left(steps: int, turned: float, each: float = math.inf) -> int:
+    """How many of `steps` are left after one that turned rows so far; `each` as in :func:`first_steps`."""
+    if turned <= (TURNED if each > FEW_EACH / 2 else FEW_TURNED):
         return 0
-    return min(steps - 1, MOST_NEAR) if turned <= NEAR else steps - 1
+    return min(steps - 1, MOST_NEAR if each > FEW_EACH else FEW_NEAR) if turned <= NEAR else steps - 1
