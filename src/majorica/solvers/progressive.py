@@ -29,7 +29,7 @@ from majorica.solvers.gains import (
 )
 from majorica.solvers.held import TRIES, Evaluation, first_length, shortened
 from majorica.solvers.levels import FEW_PRODUCTS, Levels
-from majorica.solvers.looks import accept, attempt, evaluate, evaluate_here, least_gain, refit_in_passing
+from majorica.solvers.looks import accept, attempt, evaluate, evaluate_here, least_gain, lengthen, refit_in_passing
 from majorica.solvers.lost import is_lost, nearest_rotation
 from majorica.solvers.quasinewton import Memory, is_crooked
 from majorica.solvers.rest import at_rest
@@ -38,12 +38,12 @@ from majorica.solvers.rotations import escape, flat_pairs
 from majorica.solvers.seeking import (
     AGAIN,
     LEAST_SOUGHT,
-    LENGTH,
     TURNED,
     contrast,
     first_steps,
     fixed_point,
     looks_gaussian,
+    shows_nothing,
     steps_left,
 )
 from majorica.solvers.shapes import Shapes
@@ -234,6 +234,7 @@ class Progressive:
         if self.first_level_only:
             state.stop = StopReason.FLOOR
             return
+        again = self.seek and state.shapes is not None and shows_nothing(some_sources(problem, state), state.n_samples)
         state.levels.grow()
         state.gains.clear()
         state.losses.clear()
@@ -241,6 +242,10 @@ class Progressive:
         state.finishes = state.turns = state.look_again = 0
         state.rotated = state.stretched = False
         evaluate_here(problem, state)
+        if again:
+            state.seeking = min(self.seek, AGAIN)
+            self._set_out(problem, state, nearest_rotation(state.W))
+            return
         if state.shapes is not None and state.shapes.allow_fine:
             self._look_for_rest(problem, state)
         if state.shapes is not None:  # fitted to fewer samples: new ones come with the first step
@@ -377,25 +382,14 @@ class Progressive:
         state.seeking = steps_left(state.seeking, turned, samples_each(problem, state))
         if state.seeking:
             return
-        if turned > TURNED and not (state.levels.last or self.first_level_only) and looks_gaussian(at.statistics):
+        n = at.statistics.n
+        contrasts = at.statistics.loss / n
+        if turned > TURNED and not (state.levels.last or self.first_level_only) and looks_gaussian(contrasts, n):
             state.levels.grow()
             evaluate_here(problem, state)
             state.seeking = min(self.seek, AGAIN)
             return
-        self._lengthen(problem, state)
-
-    def _lengthen(self, problem: Problem, state: ProgressiveState) -> None:
-        """Fit shapes to rows a little longer than the rotation's, or as long if that is no descent."""
-        W, known = state.W, state.loss
-        for length in (LENGTH, 1.0):
-            state.W, state.shapes = length * W, Shapes.gaussian(problem.p)
-            state.densities = state.shapes.densities()
-            evaluate_here(problem, state)
-            if refit_in_passing(state, least_gain(problem, state)) > 0:
-                evaluate_here(problem, state)
-            if state.loss <= known:
-                return
-        state.loss = min(state.loss, known)  # the same point: they differ by rounding alone
+        lengthen(problem, state)
 
     def _straighten(self, problem: Problem, state: ProgressiveState) -> None:
         """One of the sweeps from a start of nearly dependent rows, on the first level."""
