@@ -251,6 +251,8 @@ class Progressive:
         if state.shapes is not None:  # fitted to fewer samples: new ones come with the first step
             refit_in_passing(state, least_gain(problem, state))
             if is_lost(state):
+                if not state.levels.last:
+                    state.levels.grow()  # few samples hold what counts: four times as many are not many more
                 state.memory.clear()
                 self._set_out(problem, state, nearest_rotation(state.W))
 
