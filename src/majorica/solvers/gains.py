@@ -39,6 +39,8 @@ PATIENT_NUMBERS, PATIENT_STEPS = 100_000, 40
 #: Fixed densities go on until less than a nat of all samples is left to gain, for so many steps at most, where samples
 #: are at most so many a component: the floor of p^2 / 2 nats hides the plateau that fits of many sources set out on.
 FEW_EACH, STEADY_STEPS = 100, 200
+#: Samples a component below which no search finds the sources.
+TOO_FEW = 5
 #: Products of a pass up to which one pass more is worth it however many the samples: of two nearly Gaussian sources
 #: the predicted gain says too little of the angle.
 CHEAP_PRODUCTS = 10_000_000
@@ -97,8 +99,9 @@ def sizes_of_terms(statistics: Statistics, densities: Densities) -> F64:
 
 
 def samples_each(problem: Problem, state: ProgressiveState) -> float:
-    """Samples a component, where none are still to come into play; else without end."""
-    return problem.n / problem.p if state.levels.last else math.inf
+    """Samples a component, where none are still to come into play; without end where some are, or they are too few."""
+    each = problem.n / problem.p
+    return each if state.levels.last and each >= TOO_FEW else math.inf
 
 
 def is_small(solver: Progressive, problem: Problem, state: ProgressiveState, gain: float) -> bool:
