@@ -42,6 +42,16 @@ def test_sources_of_a_few_events_are_separated(p: int, events: int, seed: int) -
 
 
 @pytest.mark.filterwarnings("ignore::majorica.errors.OutlierWarning")
+def test_many_sources_without_a_variance_are_separated() -> None:
+    """From a quarter of the samples four of twelve such fits had come to nothing; this one to 2.3 in 501 passes."""
+    rng = np.random.default_rng(1)
+    S, A = rng.standard_cauchy((60_000, 20)), rng.normal(size=(20, 20))
+    ica = ICA(random_state=1).fit(S @ A.T)
+    assert ica.converged_
+    assert amari_distance(ica.components_, A * S.std(axis=0)) < 1e-3
+
+
+@pytest.mark.filterwarnings("ignore::majorica.errors.OutlierWarning")
 @pytest.mark.parametrize("make", [lambda: rare(4, 6, 0), lambda: rare(4, 15, 3), lambda: cauchy(4, 10)])
 def test_fits_that_set_out_anew_descend_within_levels(make, monkeypatch: pytest.MonkeyPatch) -> None:
     times, is_lost = [], progressive.is_lost

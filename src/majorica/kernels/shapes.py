@@ -266,7 +266,7 @@ def best_shape(
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def refit_sums(
-    n, power, ramps, reaches, slopes, log_normalisers, fine, rising, allow_fine, least, loss, gradient, gains, work
+    n, power, ramps, reaches, slopes, log_normalisers, fine, rising, may_be_fine, least, loss, gradient, gains, work
 ):
     """Refit every source from a pass's sums, in place; each changes only if it gains more than `least`.
 
@@ -286,7 +286,7 @@ def refit_sums(
             work[BEST, m] = slopes[i, m]
             before += slopes[i, m] * work[SAMPLE, m]
             above = below
-        value, log_z, is_fine = search_shape(work, fine[i], allow_fine, rising[i], n, FIT_TOLERANCE / n)
+        value, log_z, is_fine = search_shape(work, fine[i], may_be_fine[i], rising[i], n, FIT_TOLERANCE / n)
         if before - value > least:
             gains[i] = before - value
             for m in range(5):

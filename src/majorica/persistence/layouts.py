@@ -58,7 +58,7 @@ SHAPES: dict[str, dict[str, str]] = {
         "_order": "p",
         "_signs": "p",
     },
-    "Shapes": {"slopes": "p 5", "log_normalisers": "p", "fine": "p", "rising": "p"},
+    "Shapes": {"slopes": "p 5", "log_normalisers": "p", "fine": "p", "rising": "p", "plain": "p"},
     "Statistics": {
         "loss": "p",
         "gradient": "p p",

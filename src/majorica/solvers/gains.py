@@ -39,6 +39,8 @@ PATIENT_NUMBERS, PATIENT_STEPS = 100_000, 40
 #: Fixed densities go on until less than a nat of all samples is left to gain, for so many steps at most, where samples
 #: are at most so many a component: the floor of p^2 / 2 nats hides the plateau that fits of many sources set out on.
 FEW_EACH, STEADY_STEPS = 100, 200
+#: Samples a component below which no search finds the sources.
+TOO_FEW = 5
 #: Products of a pass up to which one pass more is worth it however many the samples: of two nearly Gaussian sources
 #: the predicted gain says too little of the angle.
 CHEAP_PRODUCTS = 10_000_000
@@ -94,6 +96,12 @@ def sizes_of_terms(statistics: Statistics, densities: Densities) -> F64:
     """The largest of the sums that make up each component's loss; the parabolas of a piecewise one may cancel."""
     steepest = np.where(densities.codes == PIECEWISE, np.abs(densities.shapes[:, :5]).max(axis=1), 0.0)
     return np.maximum(np.abs(statistics.loss), 0.5 * steepest * statistics.power)
+
+
+def samples_each(problem: Problem, state: ProgressiveState) -> float:
+    """Samples a component, where none are still to come into play; without end where some are, or they are too few."""
+    each = problem.n / problem.p
+    return each if state.levels.last and each >= TOO_FEW else math.inf
 
 
 def is_small(solver: Progressive, problem: Problem, state: ProgressiveState, gain: float) -> bool:

@@ -6,6 +6,7 @@ from majorica.densities.table import Densities
 from majorica.problem import Problem
 from majorica.solvers.gains import ProgressiveState, rounding_of
 from majorica.solvers.held import Evaluation, evaluation
+from majorica.solvers.seeking import LENGTH
 from majorica.solvers.shapes import Shapes
 from majorica.statistics import F64, with_diagonal
 
@@ -65,3 +66,17 @@ def attempt(problem: Problem, state: ProgressiveState, W: F64, shapes: Shapes) -
     state.shapes = shapes
     accept(state, new)
     return True
+
+
+def lengthen(problem: Problem, state: ProgressiveState) -> None:
+    """Fit shapes to rows a little longer than the rotation's, or as long if that is no descent."""
+    W, known = state.W, state.loss
+    for length in (LENGTH, 1.0):
+        state.W, state.shapes = length * W, Shapes.gaussian(problem.p)
+        state.densities = state.shapes.densities()
+        evaluate_here(problem, state)
+        if refit_in_passing(state, least_gain(problem, state)) > 0:
+            evaluate_here(problem, state)
+        if state.loss <= known:
+            return
+    state.loss = min(state.loss, known)  # the same point: they differ by rounding alone

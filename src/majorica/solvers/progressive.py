@@ -24,18 +24,30 @@ from majorica.solvers.gains import (
     is_small,
     is_thorough,
     rounding_of,
+    samples_each,
     some_sources,
 )
 from majorica.solvers.held import TRIES, Evaluation, first_length, shortened
 from majorica.solvers.levels import FEW_PRODUCTS, Levels
-from majorica.solvers.looks import accept, attempt, evaluate, evaluate_here, least_gain, refit_in_passing
+from majorica.solvers.looks import accept, attempt, evaluate, evaluate_here, least_gain, lengthen, refit_in_passing
 from majorica.solvers.lost import is_lost, nearest_rotation
 from majorica.solvers.quasinewton import Memory, is_crooked
 from majorica.solvers.rest import at_rest
 from majorica.solvers.ridges import EDGE_SAMPLES, has_edges, settle_scales, stretch
 from majorica.solvers.rotations import escape, flat_pairs
-from majorica.solvers.seeking import LEAST_SOUGHT, LENGTH, contrast, fixed_point, steps_left
+from majorica.solvers.seeking import (
+    AGAIN,
+    LEAST_SOUGHT,
+    TURNED,
+    contrast,
+    first_steps,
+    fixed_point,
+    looks_gaussian,
+    shows_nothing,
+    steps_left,
+)
 from majorica.solvers.shapes import Shapes
+from majorica.solvers.steps import on_steps
 from majorica.statistics import F64, invert, unpack_symmetric
 
 #: MM sweeps at most from a start of nearly dependent rows.
@@ -89,7 +101,7 @@ class Progressive:
         if is_crooked(W):
             state.sweeps = MOST_SWEEPS
         elif self.adaptive and p >= LEAST_SOUGHT:
-            state.seeking = self.seek
+            state.seeking = first_steps(self.seek, samples_each(problem, state))
         if self.adaptive:
             self._set_out(problem, state, W / np.linalg.norm(W, axis=1, keepdims=True))
         else:
@@ -170,9 +182,10 @@ class Progressive:
         return self._refit(problem, state)
 
     def _look_for_rest(self, problem: Problem, state: ProgressiveState) -> None:
-        """Let no fine score fall of sources that are at rest most of the time, as this level's samples say."""
+        """Let no fine score fall of sources at rest, as this level's samples say; sources on steps stay coarse."""
         assert state.shapes is not None
         state.shapes.rising = at_rest(some_sources(problem, state))
+        state.shapes.plain |= on_steps(problem, state.W)
 
     def _met(self, state: ProgressiveState) -> bool:
         """Whether the gradient over all samples is what `tol` asks for."""
@@ -221,6 +234,7 @@ class Progressive:
         if self.first_level_only:
             state.stop = StopReason.FLOOR
             return
+        again = self.seek and state.shapes is not None and shows_nothing(some_sources(problem, state), state.n_samples)
         state.levels.grow()
         state.gains.clear()
         state.losses.clear()
@@ -228,11 +242,17 @@ class Progressive:
         state.finishes = state.turns = state.look_again = 0
         state.rotated = state.stretched = False
         evaluate_here(problem, state)
+        if again:
+            state.seeking = min(self.seek, AGAIN)
+            self._set_out(problem, state, nearest_rotation(state.W))
+            return
         if state.shapes is not None and state.shapes.allow_fine:
             self._look_for_rest(problem, state)
         if state.shapes is not None:  # fitted to fewer samples: new ones come with the first step
             refit_in_passing(state, least_gain(problem, state))
             if is_lost(state):
+                if not state.levels.last:
+                    state.levels.grow()  # few samples hold what counts: four times as many are not many more
                 state.memory.clear()
                 self._set_out(problem, state, nearest_rotation(state.W))
 
@@ -362,22 +382,17 @@ class Progressive:
         at = evaluate(problem, state, state.W, contrast(problem.p))
         state.W, state.relative, turned = fixed_point(state.W, at.statistics, state.relative)
         state.gradient = float(np.abs(state.relative).max())
-        state.seeking = steps_left(state.seeking, turned)
-        if not state.seeking:
-            self._lengthen(problem, state)
-
-    def _lengthen(self, problem: Problem, state: ProgressiveState) -> None:
-        """Fit shapes to rows a little longer than the rotation's, or as long if that is no descent."""
-        W, known = state.W, state.loss
-        for length in (LENGTH, 1.0):
-            state.W, state.shapes = length * W, Shapes.gaussian(problem.p)
-            state.densities = state.shapes.densities()
+        state.seeking = steps_left(state.seeking, turned, samples_each(problem, state))
+        if state.seeking:
+            return
+        n = at.statistics.n
+        contrasts = at.statistics.loss / n
+        if turned > TURNED and not (state.levels.last or self.first_level_only) and looks_gaussian(contrasts, n):
+            state.levels.grow()
             evaluate_here(problem, state)
-            if refit_in_passing(state, least_gain(problem, state)) > 0:
-                evaluate_here(problem, state)
-            if state.loss <= known:
-                return
-        state.loss = min(state.loss, known)  # the same point: they differ by rounding alone
+            state.seeking = min(self.seek, AGAIN)
+            return
+        lengthen(problem, state)
 
     def _straighten(self, problem: Problem, state: ProgressiveState) -> None:
         """One of the sweeps from a start of nearly dependent rows, on the first level."""

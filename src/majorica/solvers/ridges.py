@@ -31,13 +31,13 @@ def settle_scales(source: Callable[[int], F64], W: F64, shapes: Shapes, statisti
     by more than `enough`; `statistics` are those at `W` and `shapes`. Returns how many
     rows changed.
     """
-    n, changed = statistics.n, 0
+    n, changed, may_be_fine = statistics.n, 0, shapes.may_be_fine
     slopes = statistics.gradient.diagonal() / n - 1.0
     curvatures = np.maximum(statistics.diagonal / n + 1.0, 1.0)
     for i in (slopes**2 / curvatures > 0.1 * enough).nonzero()[0].tolist():
         y = source(i)
         known = float(shapes.slopes[i] @ fits.sample_means(y) + shapes.log_normalisers[i])
-        own = (shapes.slopes[i], bool(shapes.fine[i]), shapes.allow_fine)
+        own = (shapes.slopes[i], bool(shapes.fine[i]), bool(may_be_fine[i]))
         ends = (curvatures[i], 0.1 * enough, bool(shapes.rising[i]))
         scale, k, log_normaliser, fine, loss = kernels.settle_scale(y, *own, *ends)
         if loss < known - enough:

@@ -65,7 +65,7 @@ def rotate_pairs(sources: Array, W: F64, shapes: Shapes, flat: Sequence[tuple[in
     pairs that gained nothing. Changes `sources`, `W` and `shapes` in place;
     returns how many pairs were rotated.
     """
-    m = sources.shape[1]
+    m, may_be_fine = sources.shape[1], shapes.may_be_fine
     rotated = failed = 0
     least = dict.fromkeys(suspicious_pairs(sources, limit=2 * len(W)), LEAST) | dict.fromkeys(flat, LEAST_FLAT)
     for (i, j), nats in least.items():
@@ -76,6 +76,7 @@ def rotate_pairs(sources: Array, W: F64, shapes: Shapes, flat: Sequence[tuple[in
         pair = sources[[i, j]].astype(np.float64, copy=False)
         deviation, size = np.sqrt(_powers(pair)), float(np.abs(pair).mean())
         rising = bool(shapes.rising[i] or shapes.rising[j])
+        allow_fine = bool(may_be_fine[i] and may_be_fine[j])
         for angle in ANGLES:
             c, s = np.cos(angle), np.sin(angle)
             turn, fits = np.array([[c, s], [-s, c]]) / deviation, []
@@ -85,7 +86,7 @@ def rotate_pairs(sources: Array, W: F64, shapes: Shapes, flat: Sequence[tuple[in
                 scale = float(np.abs(turned).mean()) / size if rising else math.sqrt(turned @ turned / m)
                 turn[side] /= scale
                 turned /= scale
-                fits.append(_fit(turned, shapes.allow_fine, rising))
+                fits.append(_fit(turned, allow_fine, rising))
             loss = fits[0][1] + fits[1][1] - np.log(abs(np.linalg.det(turn)))
             if loss < best:
                 best, found = loss, (turn, fits)
@@ -109,12 +110,12 @@ def reset_scales(sources: Array, W: F64, shapes: Shapes) -> int:
     at a scale where no shape fits well. Changes `sources`, `W` and `shapes` in
     place; returns how many rows changed.
     """
-    m = sources.shape[1]
+    m, may_be_fine = sources.shape[1], shapes.may_be_fine
     deviation = np.sqrt(_powers(sources))
     changed = 0
     for i in np.flatnonzero(np.abs(np.log(deviation)) > 0.2).tolist():
         slopes, loss, log_normaliser, fine = _fit(
-            sources[i].astype(np.float64, copy=False) / deviation[i], shapes.allow_fine, bool(shapes.rising[i])
+            sources[i].astype(np.float64, copy=False) / deviation[i], bool(may_be_fine[i]), bool(shapes.rising[i])
         )
         if loss + np.log(deviation[i]) < _loss(sources[i], shapes, i) - 1.0 / m:
             W[i] /= deviation[i]

@@ -30,6 +30,7 @@ class Shapes:
     log_normalisers: F64 = field(default_factory=lambda: np.empty(0))
     fine: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
     rising: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))  #: whose score may not fall
+    plain: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))  #: which are to stay coarse
     allow_fine: bool = False
     wait: int = 1  #: steps between two refits, doubling up to 16
     since: int = 0  #: steps since the last refit
@@ -37,6 +38,8 @@ class Shapes:
     def __post_init__(self) -> None:
         if not len(self.rising):
             self.rising = np.zeros(len(self.slopes), np.bool_)
+        if not len(self.plain):
+            self.plain = np.zeros(len(self.slopes), np.bool_)
 
     @classmethod
     def gaussian(cls, p: int) -> Shapes:
@@ -54,7 +57,12 @@ class Shapes:
     def copy(self) -> Shapes:
         """One that can be changed without changing this one."""
         own = (self.slopes.copy(), self.log_normalisers.copy(), self.fine.copy(), self.rising.copy())
-        return Shapes(*own, self.allow_fine, self.wait, self.since)
+        return Shapes(*own, self.plain.copy(), self.allow_fine, self.wait, self.since)
+
+    @property
+    def may_be_fine(self) -> npt.NDArray[np.bool_]:
+        """Which components may get fine shapes."""
+        return self.allow_fine & ~self.plain
 
     @property
     def due(self) -> bool:
@@ -75,7 +83,7 @@ class Shapes:
         """
         self.since = 0
         s = statistics
-        own = (self.slopes, self.log_normalisers, self.fine, self.rising, self.allow_fine)
+        own = (self.slopes, self.log_normalisers, self.fine, self.rising, self.may_be_fine)
         gains = np.empty(len(self.slopes))
         sums = (s.power, s.ramps, s.reaches)
         kernels.refit_sums(float(s.n), *sums, *own, least, s.loss, s.gradient, gains, room())
@@ -91,7 +99,7 @@ class Shapes:
         self.since = 0
         p, above = len(means), n * np.cumsum(means[:, ::-1], axis=1)[:, ::-1]
         sums = (2 * above[:, 0], np.ascontiguousarray(above[:, 1:]), np.zeros((p, 4)))
-        own = (self.slopes, self.log_normalisers, self.fine, self.rising, self.allow_fine)
+        own = (self.slopes, self.log_normalisers, self.fine, self.rising, self.may_be_fine)
         gains, loss, gradient = np.empty(p), np.empty(p), np.empty((p, p))
         kernels.refit_sums(float(n), *sums, *own, least, loss, gradient, gains, room())
         return gains
