@@ -14,6 +14,7 @@ Derivation and guarantee: ``docs/adaptive.md``.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,6 +28,26 @@ from majorica.errors import ParameterError
 KNOTS = np.array([0.3, 0.8, 1.4, 2.8])
 _KNOTS = KNOTS.tolist()
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
+
+
+def _intercepts(slopes: Sequence[float]) -> list[float]:
+    found = [0.0]
+    for m, knot in enumerate(_KNOTS):
+        found.append(found[-1] - (slopes[m + 1] - slopes[m]) * knot)
+    return found
+
+
+def family_of(slopes: Sequence[float]) -> str:
+    """``"super"`` if score(y)/y falls in abs(y), ``"sub"`` if it rises, ``"mixed"`` otherwise."""
+    intercepts = _intercepts(slopes)
+    if min(intercepts) >= 0:
+        return "super" if any(intercepts) else "near"
+    return "sub" if max(intercepts) <= 0 else "mixed"
+
+
+def name_of(slopes: Sequence[float]) -> str:
+    """Family and shape of a density with these slopes."""
+    return "{}-gaussian({:.3g}, {:.3g}, {:.3g}, {:.3g}, {:.3g})".format(family_of(slopes), *slopes)
 
 
 @dataclass(frozen=True)
@@ -50,26 +71,17 @@ class Piecewise(Density):
     @property
     def name(self) -> str:  # type: ignore[override]
         """Family and shape, as in ``densities_``."""
-        return f"{self.family}-gaussian({', '.join([f'{slope:.3g}' for slope in self.slopes])})"
+        return name_of(self.slopes)
 
     @cached_property
     def intercepts(self) -> Array:
         """Intercept of each linear piece of the score; zero or more everywhere if super-Gaussian."""
-        return np.array(self._intercepts())
-
-    def _intercepts(self) -> list[float]:
-        found = [0.0]
-        for m, knot in enumerate(_KNOTS):
-            found.append(found[-1] - (self.slopes[m + 1] - self.slopes[m]) * knot)
-        return found
+        return np.array(_intercepts(self.slopes))
 
     @property
     def family(self) -> str:
         """``"super"`` if score(y)/y falls in abs(y), ``"sub"`` if it rises, ``"mixed"`` otherwise."""
-        intercepts = self._intercepts()
-        if min(intercepts) >= 0:
-            return "super" if any(intercepts) else "near"
-        return "sub" if max(intercepts) <= 0 else "mixed"
+        return family_of(self.slopes)
 
     @cached_property
     def super_gaussian(self) -> bool:  # type: ignore[override]

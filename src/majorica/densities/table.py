@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from majorica.densities.base import CUSTOM, PIECEWISE, SHAPE_LENGTH, Density
-from majorica.densities.piecewise import KNOTS, Piecewise
+from majorica.densities.piecewise import KNOTS, Piecewise, name_of
 
 
 @cache
@@ -131,4 +131,6 @@ class Densities:
     @property
     def names(self) -> list[str]:
         """Name of each component's density."""
+        if "members" not in self.__dict__:  # piecewise, straight from a fit
+            return [name_of(slopes) for slopes in self.shapes[:, :5].tolist()]
         return [str(member) for member in self.members]

@@ -16,7 +16,7 @@ from majorica.kernels.machine import keep_short
 from majorica.statistics import F64
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "c99e48696508354a"
+INLINED_DIGEST = "bf1d220deaeadb92"
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")

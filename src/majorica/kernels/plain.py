@@ -36,7 +36,7 @@ from majorica.kernels.sweep import sweep_rows
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "36d6973bf5836744"
+INLINED_DIGEST = "0a48a351a56e2af4"
 #: Why a call ends: no samples are left, the next mini-batch is not plain, or it is time to look at the shapes, before
 #: the M-step of the last one.
 OVER, ODD, REFIT = range(3)
@@ -278,7 +278,7 @@ def run_plain(Z, start, pending, state, given, W, inverse, shift, covariance, kn
         if b < given[ENOUGH]:
             return start, ODD
         reach = state[REACH] if state[REACH] > 0 else math.sqrt(given[BULK] * p + given[SHARE] * memory)
-        reach, answer = max(reach, math.sqrt(p)), ZERO
+        reach, answer = max(reach, math.sqrt(p)), 0 * start
         allowed = given[FAR] * reach
         for i in range(p):
             variance = 0.0
