@@ -338,15 +338,15 @@ def run_plain(Z, start, pending, state, given, W, inverse, shift, covariance, kn
             for c in range(many):
                 lost[c] += rate * (predicted[c] - lost[c])
         slow_alpha, unit = max(given[ALPHA], given[SLOW_ALPHA]), given[SLOW_UNIT]
-        slow = -math.expm1(_log_kept(state[SEEN] / unit, b, unit, slow_alpha, given[HALF_LIFE]))
+        slow = -math.expm1(_log_kept(state[SEEN] / unit, float(b), unit, slow_alpha, given[HALF_LIFE]))
         count = max(state[SEEN], given[LEAST_SEEN]) / given[UNIT]
-        rate = -math.expm1(_log_kept(count, b, given[UNIT], given[ALPHA], given[HALF_LIFE]))
+        rate = -math.expm1(_log_kept(count, float(b), given[UNIT], given[ALPHA], given[HALF_LIFE]))
         for i in range(p):
             shift[i] += slow / b * total[i]
             for j in range(p):
                 covariance[i, j] += slow * (scatter[i, j] - covariance[i, j])
                 known[i, j] += rate * (scatter[i, j] - known[i, j])
-            share[i] = -math.expm1(_log_kept(visits[i], b, given[UNIT], given[ALPHA], given[HALF_LIFE]))
+            share[i] = -math.expm1(_log_kept(visits[i], float(b), given[UNIT], given[ALPHA], given[HALF_LIFE]))
             keep[i] = 1 - share[i]
             share[i] /= b
             visits[i] += b / given[UNIT]
