@@ -27,6 +27,8 @@ def sample_count(solver: str, p: int, *, quick: bool) -> int:
     n = int(np.clip((1e8 if quick else 2e9) / work, 2000, 50_000 if quick else 500_000))
     if solver == "incremental" and not quick:
         n = max(n, 640 * p)  # for its own mini-batch size
+    if solver == "online" and not quick:
+        n = max(n, 60 * p)  # of fewer, seen again and again, chance makes sub-Gaussian components, which cost less
     return n // 1000 * 1000
 
 

@@ -16,7 +16,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from majorica.kernels.machine import is_flat
-from majorica.kernels.rows import LANES
+from majorica.kernels.rows import LANES, combine
 from majorica.kernels.scratch import aligned
 from majorica.kernels.tiles import MOST, VECTOR, Tile
 
@@ -163,15 +163,25 @@ def _weigh(typingctx, panels, at, factors, first, m, weighted, to):
     return types.void(panels, place, factors, place, place, weighted, place), generate
 
 
+@nb.njit(nogil=True, cache=True, inline="always")
+def few_last(k, item):
+    """How many of `k` numbers the last panel has, if these are better multiplied as rows than as columns; else 0."""
+    last = (k - 1) % (ABREAST * VECTOR // item) + 1
+    return last if last < k and last <= HIGH < VECTOR // item else 0
+
+
 @nb.njit(nogil=True, cache=True)
 def _add_piece(panels, at, m, k, factors, first, weighted, product):
     """Add the squares of m samples, whose panels lie from `at` on, to `product`."""
     wide, lanes, width = panel_width(panels.itemsize), VECTOR // panels.itemsize, in_panels(k, panels.itemsize)
+    few = few_last(k, panels.itemsize)
     for panel in range(0, k, wide):
-        own, row = at + panel * m, 0
+        own, row = at + panel * m, 0 if panel < k - few else panel
         vectors = min(ABREAST, -(-(k - panel) // lanes))
         for column in range(0, vectors * lanes, lanes):
             _weigh(panels, own + column, factors, first, m, weighted, column)
+        if few > 0 and panel < k - few:  # left of the diagonal, from where they are turned round in the end
+            _three(panels, at + (k - few) * m, weighted, 0, m, product, (k - few) * width + panel, width)
         while row < panel:
             above, to = at + row // wide * wide * m + row % wide, row * width + panel
             if vectors == 3:
@@ -205,11 +215,14 @@ def sum_squares(panels, m, k, factors, weighted, product):
 
     In rows of ``in_panels(k)``, as many of them; `weighted` has room for PIECE samples of a panel.
     """
-    width = in_panels(k, panels.itemsize)
+    width, few = in_panels(k, panels.itemsize), few_last(k, panels.itemsize)
     for j in range(width * width):
         product[j] = 0
     for piece in range(0, m, PIECE):
         _add_piece(panels, piece * width, min(PIECE, m - piece), k, factors, piece, weighted, product)
+    for c in range(k - few, k):
+        for a in range(k - few):
+            product[a * width + c] = product[c * width + a]
 
 
 @nb.njit(nogil=True, cache=True)
@@ -217,8 +230,7 @@ def fold_packed(product, k, packed):
     """Add the `product` of :func:`sum_squares` to a triangle, row after row in `packed` (k (k + 1) / 2,)."""
     width, at = in_panels(k, product.itemsize), 0
     for a in range(k):
-        for c in range(k - a):
-            packed[at + c] += product[a * width + a + c]
+        combine(packed, at, 1.0, packed, at, 1.0, product, a * width + a, k - a)
         at += k - a
 
 
@@ -227,8 +239,7 @@ def fold(product, k, keep, sums, at):
     """``sums <- keep sums + product``, from squares of LANES rows on the diagonal on; (k k,) numbers from `at` on."""
     width = in_panels(k, product.itemsize)
     for a in range(k):
-        row = at + a * k
-        for c in range(a, k):
-            sums[row + c] = keep * sums[row + c] + product[a * width + c]
-        for c in range(a // LANES * LANES, a):
+        row, own = at + a * k, a // LANES * LANES
+        combine(sums, row + own, keep, sums, row + own, 1.0, product, a * width + own, k - own)
+        for c in range(own, a):  # symmetric to the last bit
             sums[row + c] = sums[at + c * k + a]
