@@ -1,4 +1,4 @@
-"""Densities: Lemma 1 (majorization), the conjugate pairs of DESIGN's table, and the self-check."""
+"""Densities: Lemma 1 (majorization), the conjugate pairs, and the self-check."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from majorica import check_density
 from majorica.densities import Clipped, Density, Huber, LogCosh, Piecewise, Student, TwoGaussian
 from majorica.densities.check import integrate_normaliser
 from majorica.densities.piecewise import KNOTS
+from majorica.densities.table import Densities
 from majorica.errors import DensityError, MajoricaError, ParameterError
 from makers import ALL_DENSITIES, SUB_GAUSSIAN, SUPER_GAUSSIAN
 
@@ -269,3 +270,14 @@ def test_check_density_names_a_missing_method() -> None:
 def test_impossible_shapes_are_refused(make) -> None:
     with pytest.raises(ParameterError):
         make()
+
+
+@pytest.mark.parametrize("shapes", ["adaptive", "any"])
+def test_curvatures_of_all_components_are_those_of_each(shapes: str) -> None:
+    slopes = [(2.5, 0.9, 0.5, 0.3, 0.1), (1.2, 1.1, 1.0, 0.9, 0.7), (-0.2, 0.4, 1.5, 4.0, 8.0)]
+    densities = Densities(
+        [Piecewise(one) for one in slopes] if shapes == "adaptive" else [Huber(), Student(), Piecewise(slopes[2])]
+    )
+    Y = np.random.default_rng(0).laplace(size=(3, 50))
+    expected = [density.curvature(y) for density, y in zip(densities, Y, strict=True)]
+    np.testing.assert_allclose(densities.curvature(Y), expected, rtol=1e-14)

@@ -135,7 +135,10 @@ class Problem:
 
     def read(self, block: Block) -> Array:
         """Whitened samples of one block ``(b, k)``, in the precision of passes."""
-        X = self.raw(block)
+        return self.white(self.raw(block))
+
+    def white(self, X: Array) -> Array:
+        """Whitened samples ``(b, k)`` of raw ones ``(b, f)``, in their precision."""
         return (X - self.whitening.mean.astype(X.dtype)) @ self.whitening.matrix.T.astype(X.dtype)
 
     def subset(self, units: npt.NDArray[np.intp], unit: int, *, parts: int = 1) -> list[Block]:

@@ -111,8 +111,24 @@ def test_a_pickled_state_is_small() -> None:
     solver = Progressive()
     state = solver.init(problem, np.eye(4), Densities.same(Huber(), 4), np.random.default_rng(0))
     solver.step(problem, state)
+    state.levels.upto(1000).sources(problem, state.W, 1000)
     assert not state.levels.last
     assert len(pickle.dumps(state)) < 100_000
+
+
+def test_some_samples_of_a_level_are_gathered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, reads = make_problem(laplace(50_000, 4)[0], block=10_000), []
+    read = problem.source.read_ranges
+    monkeypatch.setattr(problem.source, "read_ranges", lambda block: reads.append(block) or read(block))
+    levels = Levels.start(problem.n, 4, np.random.default_rng(0))
+    W = np.random.default_rng(1).normal(size=(4, 4))
+    first = levels.upto(500).sources(problem, W, 100)
+    assert first.shape == (4, 100)
+    once = len(reads)
+    assert once
+    levels.grow()
+    np.testing.assert_array_equal(levels.upto(500).sources(problem, W, 100), first)
+    assert len(reads) == once
 
 
 @pytest.mark.parametrize("density", [None, Huber()], ids=["adaptive", "huber"])

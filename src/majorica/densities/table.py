@@ -128,6 +128,16 @@ class Densities:
                 cache[member] = member.log_normaliser
         return np.array([cache[member] for member in self.members])
 
+    def curvature(self, Y: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """``G_i''(y_i)`` of all components' samples ``(p, m)``."""
+        if not self.adapted:
+            return np.array([density.curvature(y) for density, y in zip(self, Y, strict=True)])
+        size, slopes = np.abs(Y), self.shapes[:, :5]
+        out = np.repeat(slopes[:, :1], Y.shape[1], axis=1)
+        for knot, jumps in zip(KNOTS, np.diff(slopes, axis=1).T, strict=True):
+            out += jumps[:, None] * (size > knot)
+        return out
+
     @property
     def names(self) -> list[str]:
         """Name of each component's density."""

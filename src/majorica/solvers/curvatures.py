@@ -29,8 +29,7 @@ def pair_curvatures(sources: Array, densities: Densities) -> F64:
     length, total = max(1, STRETCH // p), np.zeros((p, p))
     for start in range(0, m, length):
         Y = sources[:, start : start + length].astype(np.float64)
-        bent = np.array([density.curvature(y) for density, y in zip(densities, Y, strict=True)])
-        total += bent @ (Y * Y).T
+        total += densities.curvature(Y) @ (Y * Y).T
     return np.asarray(total / m)
 
 

@@ -59,11 +59,19 @@ class Levels:
     def __post_init__(self) -> None:
         self._kept: Problem | None = None  # this level as a problem of its own; not part of the state
         self._held: Held | None = None  # its samples, white, if they are one block
+        self._few: Levels | None = None  # the last level within it that was asked for, with its samples
         self._announced = 0  # the size whose next level the engine was told of
 
     def __getstate__(self) -> dict[str, object]:
         short = np.uint16 if len(self.order) <= 2**16 else np.intp
-        return {**self.__dict__, "order": self.order.astype(short), "_kept": None, "_held": None, "_announced": 0}
+        return {
+            **self.__dict__,
+            "order": self.order.astype(short),
+            "_kept": None,
+            "_held": None,
+            "_few": None,
+            "_announced": 0,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, order=state["order"].astype(np.intp))
@@ -91,9 +99,13 @@ class Levels:
         self._kept = self._held = None
 
     def upto(self, most: int) -> Levels:
-        """The level itself, or one within it of about `most` samples if it has more."""
+        """The level itself, or one within it of about `most` samples if it has more: the last one again if it fits."""
         size = max(1, most // self.unit)
-        return self if size >= self.size else Levels(self.order, self.unit, size)
+        if size >= self.size:
+            return self
+        if self._few is None or self._few.size != size:
+            self._few = Levels(self.order, self.unit, size)
+        return self._few
 
     def blocks(self, problem: Problem) -> list[Block]:
         """Blocks of this level, in the order of the samples."""
@@ -138,7 +150,7 @@ class Levels:
         out = on_own_pages((len(W), int(ends[-1])), level.source.dtype)
         short = W.astype(out.dtype)
         for piece, end in zip(pieces, ends.tolist(), strict=True):
-            Z = level.read(piece)[::every]
+            Z = level.white(level.raw(piece)[::every])
             out[:, end - len(Z) : end] = short @ Z.T
         return out
 
