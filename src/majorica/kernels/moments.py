@@ -33,7 +33,7 @@ from majorica.kernels.views import borrow
 from majorica.statistics import F64, Moments, pack_symmetric
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "b9bf8d6dec5b3074"
+INLINED_DIGEST = "11721a90aa081218"
 Array = npt.NDArray[np.floating]
 
 

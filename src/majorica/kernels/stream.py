@@ -27,7 +27,7 @@ from majorica.kernels.views import borrow
 from majorica.statistics import F64, Glance
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "9467dbfaad0b70e1"
+INLINED_DIGEST = "081037ef9d651657"
 Array = npt.NDArray[np.floating]
 #: Samples that moments are summed over at a time.
 AT_ONCE = 1024
