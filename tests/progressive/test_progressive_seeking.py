@@ -8,6 +8,7 @@ from progressive_watch import run, samples_in_play
 from scipy.stats import gennorm
 
 from majorica import ICA
+from majorica.fitting import adaptive_start
 from majorica.metrics import amari_distance
 from majorica.solvers.levels import smallest_level
 from majorica.solvers.progressive import Progressive
@@ -31,6 +32,7 @@ from majorica.solvers.seeking import (
     shows_nothing,
     steps_left,
 )
+from majorica.solvers.shapes import Shapes
 from makers import make_problem
 
 KINDS = [
@@ -121,6 +123,16 @@ def test_other_solvers_set_out_from_there_too(solver: str) -> None:
         ica = ICA(solver=solver, random_state=0, max_iter=10).fit(X)
     assert {warning.category.__name__ for warning in caught} == {"ConvergenceWarning"}
     assert distance(ica, X, A) < 12
+
+
+@pytest.mark.parametrize("seed", [1, 5])
+def test_other_solvers_never_set_out_midway(seed: int) -> None:
+    """Few samples are given more steps, and the passes for them: shapes that are all Gaussian still would not move."""
+    rng = np.random.default_rng(seed)
+    problem = make_problem(rng.normal(size=(1500, 20)))
+    W = np.linalg.qr(rng.normal(size=(20, 20)))[0]
+    _, densities = adaptive_start(problem, W, Shapes.gaussian(20).densities(), rng, seek=MOST_STEPS)
+    assert len(set(densities.names)) > 10
 
 
 @pytest.mark.parametrize("n", [800, 6000])

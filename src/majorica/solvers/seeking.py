@@ -83,7 +83,7 @@ def shows_nothing(sources: Array, n: int) -> bool:
 
 
 def first_steps(steps: int, each: float) -> int:
-    """Steps to set out with, of `steps` at most, where `each` component has so many samples for good."""
+    """Steps to set out with: `steps`, or more where `each` component has few samples for good and passes are many."""
     return FEW_STEPS if steps >= MOST_STEPS and each <= FEW_EACH else steps
 
 
