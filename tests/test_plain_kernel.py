@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from majorica import ICA
+from majorica.fitting import make_online
 from majorica.solvers import online
 from majorica.solvers.online import OnlineState
 
@@ -99,3 +101,13 @@ def test_few_samples_and_one_sample(monkeypatch: pytest.MonkeyPatch) -> None:
                 model.partial_fit(X[first : first + 7])
         models.append(model)
     assert_same(models[0]._stream.state, models[1]._stream.state, 1e-11)
+
+
+def test_an_odd_first_mini_batch_leaves_no_trace() -> None:
+    """Means that nothing went into are not there: whoever learns it next would take them for known."""
+    model = ICA(solver="online", random_state=0).partial_fit(stream("mixed", 10_000, 4, np.float64))
+    session = model._stream
+    before = deepcopy(session.state)
+    far = 1e6 * np.random.default_rng(0).normal(size=(1000, 4))
+    assert online.learn_plainly(make_online(session.options), session.state, far) == 0
+    assert_same(session.state, before, 0.0)

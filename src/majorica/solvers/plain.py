@@ -39,8 +39,7 @@ def learn_plainly(solver: Online, state: OnlineState, Z: Array) -> int:
     if state.judged or len(state.flat):
         return 0
     p, follows = len(state.W), state.shapes is not None
-    if follows and len(state.means) == 0:
-        state.means = np.zeros((p, 5))
+    basis_means = np.zeros((p, 5)) if follows and not len(state.means) else state.means
     sizes = state.sizes if state.sizes.shape == (3, p) else np.zeros((3, p))
     numbers = np.zeros(11)
     fields = {kernels.SEEN: "seen", kernels.REACH: "reach", kernels.EXCESS: "excess", kernels.LOSS: "loss"}
@@ -56,7 +55,7 @@ def learn_plainly(solver: Online, state: OnlineState, Z: Array) -> int:
         start, why = kernels.run_plain(
             *(np.ascontiguousarray(Z), start, pending, numbers, given, state.W, state.inverse, state.shift),
             *(state.covariance, surrogate.covariance, surrogate.moments, surrogate.tilts, surrogate.offsets),
-            *(state.visits, means.candidates, means.losses, state.means, sizes),
+            *(state.visits, means.candidates, means.losses, basis_means, sizes),
             *(densities.codes, densities.shapes, densities.log_normalisers, densities.flat_weights),
             *(solver.iterations, *rooms),
         )
@@ -65,6 +64,8 @@ def learn_plainly(solver: Online, state: OnlineState, Z: Array) -> int:
             setattr(state, name, kind(numbers[place]))
         if state.sized:
             state.sizes = sizes
+        if state.gathered:
+            state.means = basis_means
         means.compared, surrogate.sweeps = float(numbers[kernels.COMPARED]), int(numbers[kernels.SWEEPS])
         if why != kernels.REFIT:
             break
