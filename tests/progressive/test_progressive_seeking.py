@@ -251,7 +251,25 @@ def test_few_weak_sources_are_sought_where_the_first_level_told_nothing() -> Non
 
 def test_what_shows_nothing() -> None:
     rng = np.random.default_rng(0)
-    assert shows_nothing(rng.normal(size=(8, 3000)), 3000)
-    assert not shows_nothing(rng.laplace(size=(8, 3000)), 3000)
-    assert not shows_nothing(rng.normal(size=(LEAST_WATCHED - 1, 3000)), 3000)  # pairs are turned
-    assert not shows_nothing(rng.normal(size=(LEAST_SOUGHT, 3000)), 3000)  # the start was sought
+    read: list[int] = []
+
+    def verdict(p: int, kind: str = "normal") -> bool:
+        return shows_nothing(p, lambda: read.append(p) or getattr(rng, kind)(size=(p, 3000)), 3000)
+
+    assert verdict(8)
+    assert not verdict(8, "laplace")
+    assert not verdict(LEAST_WATCHED - 1)  # pairs are turned
+    assert not verdict(LEAST_SOUGHT)  # the start was sought
+    assert read == [8, 8]  # nothing is read for those
+
+
+def test_steps_that_led_elsewhere_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs of the level before say nothing where rows are sought anew."""
+    remembered: list[int] = []
+    own = Progressive._seek
+    monkeypatch.setattr(Progressive, "_seek", lambda *given: remembered.append(given[2].memory.count) or own(*given))
+    rng = np.random.default_rng(1)
+    X = gennorm.rvs(1.85, size=(50_000, 11), random_state=rng) @ rng.normal(size=(11, 11))
+    ICA(random_state=1).fit(X)
+    assert len(remembered) > 3
+    assert not any(remembered)
