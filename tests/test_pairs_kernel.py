@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from majorica.kernels.pairs import FEW_PAIRS, add_pairs, add_triangle, between, beyond, fold_triangle
+from majorica.kernels.pairs import FEW_PAIRS, TOGETHER, add_pairs, add_triangle, between, beyond, fold_triangle
 from majorica.kernels.products import whole_stride, whole_width
 from majorica.kernels.rows import LANES
 from majorica.kernels.scratch import aligned
@@ -48,3 +48,23 @@ def test_sums_of_weighted_squares(p: int, k: int, m: int, dtype: type) -> None:
         np.testing.assert_array_equal(moments[0], before[0])
         np.testing.assert_array_equal(moments[1][left], before[1][left])
         np.testing.assert_array_equal(moments[1][on], moments[1].T[on])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("k", [1, 3, 9, 16, 23, FEW_PAIRS])
+def test_sums_do_not_depend_on_those_beside_them(k: int, dtype: type) -> None:
+    """Threads that share the components of a mini-batch take as many as they happen to get."""
+    rng, m, item = np.random.default_rng(k), 1024, np.dtype(dtype).itemsize
+    stride, width, apart = int(whole_stride(m, item)), int(whole_width(m, item)), int(between(k))
+    U = aligned(int(beyond(TOGETHER)) * stride, np.dtype(dtype), zero=True)
+    Z = aligned(int(beyond(k)) * stride, np.dtype(dtype), zero=True)
+    U.reshape(-1, stride)[:TOGETHER, :m] = rng.random((TOGETHER, m))
+    Z.reshape(-1, stride)[:k, :m] = rng.normal(size=(k, m))
+    found = {}
+    for first, last in [(0, TOGETHER), (0, 1), (0, 5), (3, 10), (11, 12)]:
+        sums = np.zeros(int(beyond(TOGETHER)) * apart, dtype)
+        add_pairs(U[first * stride :], last - first, Z, k, stride, width, sums)
+        for i in range(first, last):
+            packed = np.zeros(k * (k + 1) // 2, dtype)
+            add_triangle(sums, i - first, k, packed)
+            assert packed.tobytes() == found.setdefault(i, packed.tobytes()), (i, first, last)

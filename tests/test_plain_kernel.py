@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 
 from majorica import ICA
+from majorica.fitting import make_online
+from majorica.kernels import plain as kernels
 from majorica.solvers import online
 from majorica.solvers.online import OnlineState
 
@@ -99,3 +102,32 @@ def test_few_samples_and_one_sample(monkeypatch: pytest.MonkeyPatch) -> None:
                 model.partial_fit(X[first : first + 7])
         models.append(model)
     assert_same(models[0]._stream.state, models[1]._stream.state, 1e-11)
+
+
+def test_an_odd_first_mini_batch_leaves_no_trace() -> None:
+    """Means that nothing went into are not there: whoever learns it next would take them for known."""
+    model = ICA(solver="online", random_state=0).partial_fit(stream("mixed", 10_000, 4, np.float64))
+    session = model._stream
+    before = deepcopy(session.state)
+    far = 1e6 * np.random.default_rng(0).normal(size=(1000, 4))
+    assert online.learn_plainly(make_online(session.options), session.state, far) == 0
+    assert_same(session.state, before, 0.0)
+
+
+def test_ctrl_c_in_the_kernel_loses_no_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is raised once the call is over: all that was learnt in it is the model's."""
+    X = stream("mixed", 12_000, 4, np.float64)
+    model, own = ICA(solver="online", random_state=0).partial_fit(X[:10_000]), kernels.run_plain
+
+    def interrupted(*given: Any) -> Any:
+        own(*given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kernels, "run_plain", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.partial_fit(X[10_000:])
+    wanted = ICA(solver="online", random_state=0).partial_fit(X[:10_000]).partial_fit(X[10_000:11_000])
+    assert model.n_samples_seen_ == 11_000
+    wanted._stream.state.passes = model._stream.state.passes  # of the trace, in which the call is not
+    assert_same(model._stream.state, wanted._stream.state, 0.0)

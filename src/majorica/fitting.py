@@ -173,11 +173,11 @@ def adaptive_start(
     """Unmixing and shapes fitted on a small random subset: where MM solvers with adaptive densities set out.
 
     From Gaussian shapes they would not move: that likelihood does not change
-    under rotations. `seek` fixed-point steps at most come first.
+    under rotations. `seek` fixed-point steps come first, more where samples are few.
     """
     solver = Progressive(adaptive=True, first_level_only=True, seek=seek)
     state = solver.init(problem, W, densities, rng)
-    drive(solver, problem, state, max_iter=START_PASSES + seek)
+    drive(solver, problem, state, max_iter=START_PASSES + max(seek, state.seeking))
     return state.W, state.densities
 
 

@@ -8,6 +8,7 @@ from progressive_watch import run, samples_in_play
 from scipy.stats import gennorm
 
 from majorica import ICA
+from majorica.fitting import adaptive_start
 from majorica.metrics import amari_distance
 from majorica.solvers.levels import smallest_level
 from majorica.solvers.progressive import Progressive
@@ -31,6 +32,7 @@ from majorica.solvers.seeking import (
     shows_nothing,
     steps_left,
 )
+from majorica.solvers.shapes import Shapes
 from makers import make_problem
 
 KINDS = [
@@ -121,6 +123,16 @@ def test_other_solvers_set_out_from_there_too(solver: str) -> None:
         ica = ICA(solver=solver, random_state=0, max_iter=10).fit(X)
     assert {warning.category.__name__ for warning in caught} == {"ConvergenceWarning"}
     assert distance(ica, X, A) < 12
+
+
+@pytest.mark.parametrize("seed", [1, 5])
+def test_other_solvers_never_set_out_midway(seed: int) -> None:
+    """Few samples are given more steps, and the passes for them: shapes that are all Gaussian still would not move."""
+    rng = np.random.default_rng(seed)
+    problem = make_problem(rng.normal(size=(1500, 20)))
+    W = np.linalg.qr(rng.normal(size=(20, 20)))[0]
+    _, densities = adaptive_start(problem, W, Shapes.gaussian(20).densities(), rng, seek=MOST_STEPS)
+    assert len(set(densities.names)) > 10
 
 
 @pytest.mark.parametrize("n", [800, 6000])
@@ -239,7 +251,25 @@ def test_few_weak_sources_are_sought_where_the_first_level_told_nothing() -> Non
 
 def test_what_shows_nothing() -> None:
     rng = np.random.default_rng(0)
-    assert shows_nothing(rng.normal(size=(8, 3000)), 3000)
-    assert not shows_nothing(rng.laplace(size=(8, 3000)), 3000)
-    assert not shows_nothing(rng.normal(size=(LEAST_WATCHED - 1, 3000)), 3000)  # pairs are turned
-    assert not shows_nothing(rng.normal(size=(LEAST_SOUGHT, 3000)), 3000)  # the start was sought
+    read: list[int] = []
+
+    def verdict(p: int, kind: str = "normal") -> bool:
+        return shows_nothing(p, lambda: read.append(p) or getattr(rng, kind)(size=(p, 3000)), 3000)
+
+    assert verdict(8)
+    assert not verdict(8, "laplace")
+    assert not verdict(LEAST_WATCHED - 1)  # pairs are turned
+    assert not verdict(LEAST_SOUGHT)  # the start was sought
+    assert read == [8, 8]  # nothing is read for those
+
+
+def test_steps_that_led_elsewhere_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs of the level before say nothing where rows are sought anew."""
+    remembered: list[int] = []
+    own = Progressive._seek
+    monkeypatch.setattr(Progressive, "_seek", lambda *given: remembered.append(given[2].memory.count) or own(*given))
+    rng = np.random.default_rng(1)
+    X = gennorm.rvs(1.85, size=(50_000, 11), random_state=rng) @ rng.normal(size=(11, 11))
+    ICA(random_state=1).fit(X)
+    assert len(remembered) > 3
+    assert not any(remembered)

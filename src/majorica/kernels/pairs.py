@@ -94,10 +94,11 @@ def add_pairs(U, p, Z, k, stride, width, out):
     The first p rows of `U` and k of `Z`, all flat arrays; rows are `stride`
     apart, `width` is a ``whole_width``, and there is room for
     ``beyond(p)`` rows of `U` and ``beyond(k)`` of `Z`, and in `out` for as many components as rows of `U`.
+    A component's sums are the same to the bit whichever and however many others are with it.
     """
     apart = between(k)
     wide = MOST * VECTOR // U.itemsize
-    length = max(wide, AT_A_TIME // (U.itemsize * (p + k)) // wide * wide)
+    length = max(wide, AT_A_TIME // (U.itemsize * (min(k, TOGETHER) + k)) // wide * wide)
     for at in range(0, width, length):
         now = min(length, width - at)
         for a in range(k):

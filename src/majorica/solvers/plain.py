@@ -39,8 +39,7 @@ def learn_plainly(solver: Online, state: OnlineState, Z: Array) -> int:
     if state.judged or len(state.flat):
         return 0
     p, follows = len(state.W), state.shapes is not None
-    if follows and len(state.means) == 0:
-        state.means = np.zeros((p, 5))
+    basis_means = np.zeros((p, 5)) if follows and not len(state.means) else state.means
     sizes = state.sizes if state.sizes.shape == (3, p) else np.zeros((3, p))
     numbers = np.zeros(11)
     fields = {kernels.SEEN: "seen", kernels.REACH: "reach", kernels.EXCESS: "excess", kernels.LOSS: "loss"}
@@ -50,30 +49,34 @@ def learn_plainly(solver: Online, state: OnlineState, Z: Array) -> int:
     numbers[kernels.COMPARED], numbers[kernels.SWEEPS] = means.compared, surrogate.sweeps
     given = _settings(solver, p, follows=follows)
     rooms = kernels.make_rooms(p, min(solver.batch_size, len(Z)), Z.dtype)
+
+    def count() -> None:
+        for place, name in fields.items():
+            setattr(state, name, type(getattr(state, name))(numbers[place]))
+        state.sizes = sizes if state.sized else state.sizes
+        state.means = basis_means if state.gathered else state.means
+        means.compared, surrogate.sweeps = float(numbers[kernels.COMPARED]), int(numbers[kernels.SWEEPS])
+        if numbers[kernels.LEARNT]:
+            state.n_samples, state.passes, state.waited = int(numbers[kernels.LEARNT]), state.seen, 0
+
     start = pending = 0
     while True:
         densities = state.densities
-        start, why = kernels.run_plain(
-            *(np.ascontiguousarray(Z), start, pending, numbers, given, state.W, state.inverse, state.shift),
-            *(state.covariance, surrogate.covariance, surrogate.moments, surrogate.tilts, surrogate.offsets),
-            *(state.visits, means.candidates, means.losses, state.means, sizes),
-            *(densities.codes, densities.shapes, densities.log_normalisers, densities.flat_weights),
-            *(solver.iterations, *rooms),
-        )
-        for place, name in fields.items():
-            kind = type(getattr(state, name))
-            setattr(state, name, kind(numbers[place]))
-        if state.sized:
-            state.sizes = sizes
-        means.compared, surrogate.sweeps = float(numbers[kernels.COMPARED]), int(numbers[kernels.SWEEPS])
+        try:
+            start, why = kernels.run_plain(
+                *(np.ascontiguousarray(Z), start, pending, numbers, given, state.W, state.inverse, state.shift),
+                *(state.covariance, surrogate.covariance, surrogate.moments, surrogate.tilts, surrogate.offsets),
+                *(state.visits, means.candidates, means.losses, basis_means, sizes),
+                *(densities.codes, densities.shapes, densities.log_normalisers, densities.flat_weights),
+                *(solver.iterations, *rooms),
+            )
+        finally:  # Ctrl-C of meanwhile comes here: what the model has learnt counts
+            count()
         if why != kernels.REFIT:
-            break
+            return int(start)
         pending = int(numbers[kernels.LEARNT])
         following.refit(state, float(numbers[kernels.REMEMBERED]))
         numbers[kernels.UNFITTED] = 0
-    if start:
-        state.n_samples, state.passes, state.waited = int(numbers[kernels.LEARNT]), state.seen, 0
-    return int(start)
 
 
 def _settings(solver: Online, p: int, *, follows: bool) -> np.ndarray:

@@ -112,6 +112,7 @@ class Progressive:
         """Begin on this level at `W`, of unit variance, the unit of the knots."""
         state.shapes = Shapes.gaussian(problem.p)  # coarse until the end of a level: fine ones would fit the mixtures
         state.W, state.densities = W, state.shapes.densities()
+        state.memory.clear()  # it says nothing of here
         evaluate_here(problem, state)
         if not (state.sweeps or state.seeking):
             self._refit(problem, state, settle=False)
@@ -234,18 +235,19 @@ class Progressive:
         if self.first_level_only:
             state.stop = StopReason.FLOOR
             return
-        again = self.seek and state.shapes is not None and shows_nothing(some_sources(problem, state), state.n_samples)
+        watched = self.seek and state.shapes is not None
+        again = watched and shows_nothing(problem.p, lambda: some_sources(problem, state), state.n_samples)
         state.levels.grow()
         state.gains.clear()
         state.losses.clear()
         state.steps_here = 0
         state.finishes = state.turns = state.look_again = 0
         state.rotated = state.stretched = False
-        evaluate_here(problem, state)
         if again:
             state.seeking = min(self.seek, AGAIN)
             self._set_out(problem, state, nearest_rotation(state.W))
             return
+        evaluate_here(problem, state)
         if state.shapes is not None and state.shapes.allow_fine:
             self._look_for_rest(problem, state)
         if state.shapes is not None:  # fitted to fewer samples: new ones come with the first step
@@ -253,7 +255,6 @@ class Progressive:
             if is_lost(state):
                 if not state.levels.last:
                     state.levels.grow()  # few samples hold what counts: four times as many are not many more
-                state.memory.clear()
                 self._set_out(problem, state, nearest_rotation(state.W))
 
     # -------------------------------------------------------------- moves

@@ -9,6 +9,7 @@ every rotation, so such steps raise nothing.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -73,17 +74,20 @@ def looks_gaussian(contrasts: F64, n: int, chance: float = CHANCE) -> bool:
     return float(np.median(np.abs(contrasts - GAUSSIAN_CONTRAST))) < chance * math.sqrt(len(contrasts) / n)
 
 
-def shows_nothing(sources: Array, n: int) -> bool:
-    """Whether a level of `n` samples led too few components to be sought no farther; `sources` ``(p, m)`` are some."""
-    if not LEAST_WATCHED <= len(sources) < LEAST_SOUGHT:
+def shows_nothing(p: int, sources: Callable[[], Array], n: int) -> bool:
+    """Whether a level of `n` samples led too few components to be sought no farther; `sources` gives some, ``(p, m)``.
+
+    They are asked for only if the components are watched: to read them is a journey through the data.
+    """
+    if not LEAST_WATCHED <= p < LEAST_SOUGHT:
         return False
-    Y = sources.astype(np.float64)
+    Y = sources().astype(np.float64)
     Y /= np.sqrt(np.einsum("it,it->i", Y, Y) / Y.shape[1])[:, None]
     return looks_gaussian(np.array([SLOPES @ sample_means(y) for y in Y]), n, CHANCE_FITTED)
 
 
 def first_steps(steps: int, each: float) -> int:
-    """Steps to set out with, of `steps` at most, where `each` component has so many samples for good."""
+    """Steps to set out with: `steps`, or more where `each` component has few samples for good and passes are many."""
     return FEW_STEPS if steps >= MOST_STEPS and each <= FEW_EACH else steps
 
 
