@@ -26,7 +26,7 @@ from majorica.lazy import inverse_transform_lazily, is_dask, loss_of_block, tran
 from majorica.memory import Plan, make_plan
 from majorica.mergedmodels import merge_models
 from majorica.origin import gone_on, origin_of
-from majorica.parameters import callback_tuple, check_room, resolve
+from majorica.parameters import callback_tuple, check_room, pace_of, resolve
 from majorica.persistence import Checkpoint, load_model, save_model, warn_interrupted
 from majorica.persistence.onnx import transform_to_onnx
 from majorica.problem import InDouble
@@ -286,8 +286,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
                 if session is None:
                     session = self._new_session()
                 session.names = getattr(self, "feature_names_in_", None)
-                callbacks = callback_tuple(self.callbacks)
-                result, failure = learn_block(session, block, callbacks=callbacks, n_jobs=self.n_jobs)
+                live: dict[str, Any] = {"callbacks": callback_tuple(self.callbacks), "pace": pace_of(self, "online")}
+                result, failure = learn_block(session, block, n_jobs=self.n_jobs, **live)
             self._stream = session
             if result is not None:
                 self._publish(result, session=session)

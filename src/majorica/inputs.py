@@ -19,7 +19,7 @@ from majorica.parameters import is_tabular
 from majorica.sources import Source, Stream, as_source
 from majorica.sources.array import ArraySource
 from majorica.sources.names import differences, quoted, some_of
-from majorica.sources.rules import refuse_masked
+from majorica.sources.rules import float_dtype, refuse_masked
 from majorica.sources.units import unit_of
 from majorica.units import in_unit_of, keep_unit
 
@@ -80,9 +80,10 @@ def source_of(ica: Any, X: Any, *, reset: bool) -> Source | Stream:
 
 
 def block_of(ica: Any, X: Any, *, reset: bool) -> npt.NDArray[Any]:
-    """All samples of `X` as one array; what is no array is read through its source, which knows its names."""
+    """All samples of `X` as one array of float32 or float64; what is no array is read through its source."""
     if not is_dask(X) and is_tabular(X):
-        return array_of(ica, X, reset=reset)
+        array = array_of(ica, X, reset=reset)
+        return array.astype(float_dtype(array.dtype), copy=False)
     source = source_of(ica, X, reset=reset)
     if isinstance(source, Stream):
         raise DataTypeError(

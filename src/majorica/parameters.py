@@ -43,6 +43,27 @@ def resolve(ica: Any, solver: str, *, n_samples: int | None = None, n_features: 
     memory: Precision = "codes" if solver == "incremental-codes" else "float32"
     solver = "incremental" if memory == "codes" else solver
     check_components(ica.n_components)
+    pace = pace_of(ica, solver, n_samples=n_samples, n_features=n_features)
+    check_number("max_iter", ica.max_iter, low=1, optional=True)
+    check_number("tol", ica.tol, low=0, optional=True)
+    check_number("verbose", ica.verbose, low=0, boolean=True)
+    return Options(
+        solver=solver,
+        density=ica.density,
+        n_components=ica.n_components,
+        memory=memory,
+        max_iter=DEFAULT_PASSES[solver] if ica.max_iter is None else ica.max_iter,
+        tol=ica.tol,
+        w_init=None if ica.w_init is None else start_matrix(ica.w_init),
+        callbacks=callback_tuple(ica.callbacks),
+        rng=generator(ica.random_state),
+        seed=seed_text(ica.random_state),
+        **pace,
+    )
+
+
+def pace_of(ica: Any, solver: str, *, n_samples: int | None = None, n_features: int = 1) -> dict[str, Any]:
+    """How fast a fit learns, checked: the options that may change while a stream goes on."""
     batch_size = ica.batch_size
     if isinstance(batch_size, str) and batch_size == "auto":
         wanted = ica.n_components
@@ -55,25 +76,8 @@ def resolve(ica: Any, solver: str, *, n_samples: int | None = None, n_features: 
     check_number("n_updates", n_updates, low=1, integer=True, optional=True)
     check_number("alpha", ica.alpha, low=0.5, high=1.0)
     check_number("half_life", ica.half_life, low=SMALLEST, optional=True)
-    check_number("max_iter", ica.max_iter, low=1, optional=True)
-    check_number("tol", ica.tol, low=0, optional=True)
-    check_number("verbose", ica.verbose, low=0, boolean=True)
-    return Options(
-        solver=solver,
-        density=ica.density,
-        n_components=ica.n_components,
-        batch_size=int(batch_size),
-        n_updates=n_updates,
-        memory=memory,
-        alpha=float(ica.alpha),
-        half_life=ica.half_life,
-        max_iter=DEFAULT_PASSES[solver] if ica.max_iter is None else ica.max_iter,
-        tol=ica.tol,
-        w_init=None if ica.w_init is None else start_matrix(ica.w_init),
-        callbacks=callback_tuple(ica.callbacks),
-        rng=generator(ica.random_state),
-        seed=seed_text(ica.random_state),
-    )
+    half_life, alpha = ica.half_life, float(ica.alpha)
+    return {"batch_size": int(batch_size), "n_updates": n_updates, "alpha": alpha, "half_life": half_life}
 
 
 def check_components(n_components: Any) -> None:

@@ -71,13 +71,20 @@ def fit_stream(
 
 
 def learn_block(
-    session: StreamFit, block: Array, *, callbacks: tuple[Callable[..., Any], ...], n_jobs: int | None
+    session: StreamFit,
+    block: Array,
+    *,
+    callbacks: tuple[Callable[..., Any], ...],
+    n_jobs: int | None,
+    pace: dict[str, Any],
 ) -> tuple[Fitted | None, BaseException | None]:
     """Learn from one more block; the model to serve now, None as long as there is none, and what ended it midway.
 
+    `pace` holds the options that may have changed since the last one (:func:`majorica.parameters.pace_of`).
     What was learnt before a callback's error or Ctrl-C stays learnt, and the model is that: to take it back would cost
     a copy of p^3 numbers a block. Where nothing was learnt the error is raised.
     """
+    session.options = replace(session.options, **pace)
     told, before, failure = _calling(session, callbacks), session.seen, None
     with told, single_threaded_blas(), closing(ThreadEngine(n_jobs)) as threads:
         try:

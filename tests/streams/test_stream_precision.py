@@ -57,3 +57,15 @@ def test_samples_far_out_are_learnt_in_float64(far: float, monkeypatch: pytest.M
     assert seen.count(np.dtype(np.float64)) == 1
     assert seen.count(np.dtype(np.float32)) == len(seen) - 1
     assert np.isfinite(ica.components_).all()
+
+
+@pytest.mark.parametrize("dtype", [np.int16, ">i2", np.int32, np.float16, np.longdouble])
+def test_blocks_of_any_numbers_are_learnt_from_as_those_of_floats(dtype: type | str) -> None:
+    X = (100 * mixture(13_000, 4)[0]).astype(dtype)
+    counts, floats = ICA(random_state=0), ICA(random_state=0)
+    for start in range(0, len(X), 1000):
+        block = X[start : start + 1000]
+        counts.partial_fit(block)
+        floats.partial_fit(block.astype(np.float64))
+    np.testing.assert_allclose(counts.components_, floats.components_, rtol=1e-3, atol=1e-5)
+    assert counts.n_samples_seen_ == len(X)

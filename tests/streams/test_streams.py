@@ -88,6 +88,25 @@ def test_units_do_not_matter_to_a_stream(units: tuple[float, float, float]) -> N
     assert amari_distance(scaled.components_ * units, A) == pytest.approx(error_of(plain, A), rel=0.1)
 
 
+@pytest.mark.parametrize("change", [{"half_life": 2_000}, {"alpha": 0.9}, {"batch_size": 300}, {"n_updates": 1}])
+def test_a_pace_that_changes_counts_from_the_next_block_on(change: dict[str, Any], tmp_path: Path) -> None:
+    X, _ = mixture(STARTED + 6_000)
+    ica, unchanged = (ICA(random_state=0).partial_fit(X[:STARTED]) for _ in range(2))
+    ica.set_params(**change).save(tmp_path / "model.npz")
+    for each in (ica, unchanged, loaded := ICA.load(tmp_path / "model.npz")):
+        each.partial_fit(X[STARTED:])
+    assert np.array_equal(ica.components_, loaded.components_)
+    assert not np.array_equal(ica.components_, unchanged.components_)
+
+
+def test_a_pace_that_cannot_be_is_refused_and_nothing_is_learnt() -> None:
+    X, _ = mixture(STARTED)
+    ica = ICA(random_state=0).partial_fit(X).set_params(half_life=-3)
+    with pytest.raises(ParameterError, match="half_life=-3"):
+        ica.partial_fit(X)
+    assert ica.n_samples_seen_ == STARTED
+
+
 def test_an_empty_block_is_nothing_new() -> None:
     X, _ = mixture(1_000)
     ica = ICA(random_state=0).partial_fit(np.empty((0, 3)))
