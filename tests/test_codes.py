@@ -14,7 +14,8 @@ from majorica.densities import Piecewise
 from majorica.densities.table import Densities
 from majorica.kernels import rounding
 from majorica.kernels.codes import SIGN, CodeTable
-from majorica.solvers import Incremental, drive, touching
+from majorica.solvers import Incremental, drive
+from majorica.solvers.incremental import touching
 from majorica.sources.base import split_blocks
 from majorica.sources.sliced import SlicedSource
 from makers import (

@@ -75,7 +75,7 @@ def test_jobs_that_share_the_components_of_a_stream(density: str | Density, monk
     assist, count = ThreadEngine.assist, threads.effective_n_jobs
     monkeypatch.setattr(threads, "effective_n_jobs", lambda n_jobs: 8 if n_jobs == -1 else count(n_jobs))
     monkeypatch.setattr(ThreadEngine, "assist", lambda *given: shared.append(assist(*given)) or shared[-1])
-    monkeypatch.setattr("majorica.solvers.online.WORTH_SHARING", 0)
+    monkeypatch.setattr("majorica.solvers.online.solver.WORTH_SHARING", 0)
     wanted, *others = (
         ICA(density=density, random_state=0, n_jobs=jobs).partial_fit(X[:12_000]).partial_fit(X[12_000:])
         for jobs in (1, 2, 4)
@@ -100,7 +100,7 @@ def test_streams_do_not_depend_on_callbacks(density: str | Density, n_updates: i
 
 def test_a_stream_goes_on_where_no_thread_can_be_started(monkeypatch) -> None:
     X, _ = laplace(12_000, 24)
-    monkeypatch.setattr("majorica.solvers.online.WORTH_SHARING", 0)
+    monkeypatch.setattr("majorica.solvers.online.solver.WORTH_SHARING", 0)
     wanted = ICA(density="huber", random_state=0, n_jobs=1).partial_fit(X)
     refused = []
 

@@ -13,7 +13,7 @@ from majorica.engines import ThreadEngine
 from majorica.kernels import gaps, reference
 from majorica.kernels import ranks as ranks_
 from majorica.solvers import Incremental
-from majorica.solvers.incremental import default_batch_size
+from majorica.solvers.incremental.solver import default_batch_size
 from makers import ALL_DENSITIES, densities_of, laplace, make_problem
 
 NAMES = [*ALL_DENSITIES, "mixed"]

@@ -12,8 +12,8 @@ import pytest
 from majorica import ICA
 from majorica.fitting import make_online
 from majorica.kernels import plain as kernels
-from majorica.solvers import online
-from majorica.solvers.online import OnlineState
+from majorica.solvers.online import solver as online
+from majorica.solvers.online.solver import OnlineState
 
 
 def sources(kind: str, n: int, p: int, rng: np.random.Generator) -> np.ndarray:

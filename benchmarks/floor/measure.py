@@ -12,7 +12,7 @@ from benchmarks.floor import bare, passes
 from benchmarks.floor.timing import best_of
 from benchmarks.floor.transcription import make_pair
 from majorica.problem import pass_block_length
-from majorica.solvers.incremental import default_batch_size
+from majorica.solvers.incremental.solver import default_batch_size
 
 SIZES = (4, 10, 32, 64, 100, 256)
 #: Tiles that the bare products are tried with: with those of over a million multiplications BLAS is slower.

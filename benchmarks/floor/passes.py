@@ -17,7 +17,7 @@ from majorica.fitting import Options, make_online
 from majorica.problem import Problem, pass_block_length
 from majorica.solvers import Incremental
 from majorica.solvers.base import BURST
-from majorica.solvers.incremental import IncrementalState, default_batch_size
+from majorica.solvers.incremental.solver import IncrementalState, default_batch_size
 from majorica.sources.array import ArraySource
 from majorica.sources.base import split_blocks
 from majorica.statistics import Moments, pack_symmetric

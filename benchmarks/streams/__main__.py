@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.common import ROOT, describe_machine, write_section
 from majorica import ICA, amari_distance
 from majorica.errors import MajoricaError, MajoricaWarning
-from majorica.solvers import outliers
+from majorica.solvers.online import outliers
 
 PAGE = ROOT / "docs" / "streams.md"
 FAR = (0.0, 1e2, 1e3, 1e4, 1e6, 1e9)

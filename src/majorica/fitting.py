@@ -19,10 +19,10 @@ from majorica.persistence.touch import TouchFile
 from majorica.problem import Problem, pass_block_length
 from majorica.solvers import Batch, Callback, Incremental, Online, Progressive, State, StopReason, Trace, drive
 from majorica.solvers.batch import BatchState
-from majorica.solvers.gains import ProgressiveState
-from majorica.solvers.incremental import MOST_WHITE, IncrementalState
-from majorica.solvers.seeking import MOST_STEPS, most_steps
-from majorica.solvers.touching import Precision
+from majorica.solvers.incremental.solver import MOST_WHITE, IncrementalState
+from majorica.solvers.incremental.touching import Precision
+from majorica.solvers.progressive.gains import ProgressiveState
+from majorica.solvers.progressive.seeking import MOST_STEPS, most_steps
 from majorica.sources.base import Source, fingerprint, split_blocks
 from majorica.statistics import F64
 from majorica.whitening import Whitening, fit_whitening

@@ -10,10 +10,10 @@ from majorica.engines.threads import FAR_AHEAD
 from majorica.errors import MemoryLimitError, ParameterError
 from majorica.fitting import Options, start_samples
 from majorica.problem import SMALL, pass_block_length
-from majorica.solvers.gains import LOOK_NUMBERS, LOOK_SAMPLES, ROTATION_NUMBERS, ROTATION_SAMPLES
-from majorica.solvers.levels import most_kept, smallest_level
-from majorica.solvers.quasinewton import Memory
-from majorica.solvers.touching import group_size
+from majorica.solvers.incremental.touching import group_size
+from majorica.solvers.progressive.gains import LOOK_NUMBERS, LOOK_SAMPLES, ROTATION_NUMBERS, ROTATION_SAMPLES
+from majorica.solvers.progressive.levels import most_kept, smallest_level
+from majorica.solvers.progressive.quasinewton import Memory
 from majorica.sources.base import Source, Stream
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}

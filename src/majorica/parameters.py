@@ -13,8 +13,8 @@ import numpy.typing as npt
 from majorica.densities.base import Density
 from majorica.errors import ParameterError, RankError
 from majorica.fitting import DEFAULT_PASSES, DENSITIES, Options
-from majorica.solvers.incremental import default_batch_size
-from majorica.solvers.touching import Precision
+from majorica.solvers.incremental.solver import default_batch_size
+from majorica.solvers.incremental.touching import Precision
 from majorica.sources import is_block
 
 SOLVERS = ("auto", "progressive", "incremental", "incremental-codes", "online", "batch")

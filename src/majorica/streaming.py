@@ -18,8 +18,8 @@ from majorica.merging import match_components
 from majorica.problem import Problem
 from majorica.solvers import Callback, Step, StopReason, Trace
 from majorica.solvers.base import ask
-from majorica.solvers.online import OnlineState
-from majorica.solvers.outliers import distances, draw_in_all
+from majorica.solvers.online.outliers import distances, draw_in_all
+from majorica.solvers.online.solver import OnlineState
 from majorica.sources.array import ArraySource
 from majorica.sources.names import feature_label, some_of
 from majorica.statistics import F64, source_variances

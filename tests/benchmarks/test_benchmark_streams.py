@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from benchmarks.streams.__main__ import both, rule
 
-from majorica.solvers import outliers
+from majorica.solvers.online import outliers
 
 
 def test_the_rule_is_switched_off_and_on_again() -> None:

@@ -13,7 +13,14 @@ from majorica.engines import ThreadEngine
 from majorica.engines.dask import DaskEngine
 from majorica.problem import Problem
 from majorica.solvers import Incremental, drive
-from majorica.solvers.rounds import accept_message, block_of, minimise, moment_changes, round_length, shared_arguments
+from majorica.solvers.incremental.rounds import (
+    accept_message,
+    block_of,
+    minimise,
+    moment_changes,
+    round_length,
+    shared_arguments,
+)
 from majorica.sources import as_source, read_block, split_blocks
 from majorica.surrogate import Surrogate
 from majorica.whitening import fit_whitening

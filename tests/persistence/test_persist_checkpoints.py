@@ -193,7 +193,7 @@ def test_ctrl_c_leaves_a_model_and_a_checkpoint(solver: str, tmp_path: Path) -> 
 
 
 def test_ctrl_c_within_a_step_keeps_the_last_whole_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from majorica.solvers.incremental import Incremental
+    from majorica.solvers.incremental.solver import Incremental
 
     X, path = mixture(), tmp_path / "run.ckpt"
     whole = make("incremental").fit(X)

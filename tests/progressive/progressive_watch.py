@@ -13,8 +13,8 @@ from majorica.densities.table import Densities
 from majorica.errors import RankWarning
 from majorica.solvers import Progressive, StopReason, drive
 from majorica.solvers.base import Step
-from majorica.solvers.gains import ProgressiveState
-from majorica.solvers.levels import FEW_PRODUCTS, Levels
+from majorica.solvers.progressive.gains import ProgressiveState
+from majorica.solvers.progressive.levels import FEW_PRODUCTS, Levels
 from makers import make_problem, whiten
 
 

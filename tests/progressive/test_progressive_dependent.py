@@ -12,8 +12,8 @@ from progressive_watch import run
 from majorica import ICA, amari_distance
 from majorica.kernels import dependence as compiled
 from majorica.kernels import reference
-from majorica.solvers import rotations
-from majorica.solvers.rotations import LARGEST, suspicious_pairs
+from majorica.solvers.progressive import rotations
+from majorica.solvers.progressive.rotations import LARGEST, suspicious_pairs
 from makers import unit_rows
 
 N = 2000

@@ -109,7 +109,7 @@ def test_rows_take_over_when_line_searches_fail(
 @pytest.mark.parametrize("kind", ["mixed", "discrete", "laplace"])
 def test_rotations_tried_on_few_samples_lower_the_loss_of_all(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a few samples gain by may be their noise: it counts only if all samples in play gain."""
-    monkeypatch.setattr("majorica.solvers.progressive.ROTATION_NUMBERS", 4 * 150)
-    monkeypatch.setattr("majorica.solvers.rotations.SUSPICIOUS", 0.5)
+    monkeypatch.setattr("majorica.solvers.progressive.solver.ROTATION_NUMBERS", 4 * 150)
+    monkeypatch.setattr("majorica.solvers.progressive.rotations.SUSPICIOUS", 0.5)
     for seed in range(4):
         assert_descends(run(make_data(kind, 5003, 4, seed=seed), None, seed=seed, few=0))

@@ -11,9 +11,9 @@ from progressive_watch import run
 from majorica import ICA
 from majorica.densities.piecewise import KNOTS
 from majorica.metrics import amari_distance
-from majorica.solvers.progressive import Progressive
-from majorica.solvers.ridges import EDGE_GAIN, has_edges, stretch
-from majorica.solvers.rotations import _fit, _loss
+from majorica.solvers.progressive.ridges import EDGE_GAIN, has_edges, stretch
+from majorica.solvers.progressive.rotations import _fit, _loss
+from majorica.solvers.progressive.solver import Progressive
 from majorica.solvers.shapes import Shapes
 
 SOURCES = {

@@ -10,7 +10,7 @@ from progressive_watch import define_loss, run
 
 from majorica import ICA, amari_distance
 from majorica.kernels import compiled, shapes
-from majorica.solvers.rotations import FLAT, LEAST_FLAT, flat_pairs, rotate_pairs
+from majorica.solvers.progressive.rotations import FLAT, LEAST_FLAT, flat_pairs, rotate_pairs
 from majorica.solvers.shapes import Shapes
 from majorica.statistics import Statistics
 from makers import unit_rows

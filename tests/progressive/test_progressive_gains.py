@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from majorica.solvers import Progressive, progressive
-from majorica.solvers.progressive import LONGEST_LEVEL
+from majorica.solvers import Progressive
+from majorica.solvers.progressive import solver as progressive
+from majorica.solvers.progressive.solver import LONGEST_LEVEL
 
 P, N = 100, 200_000
 FLOOR = P**2 / (2 * N)

@@ -12,9 +12,9 @@ from majorica.densities.table import Densities
 from majorica.kernels import elementwise, partition, reference, scales
 from majorica.kernels import shapes as fits
 from majorica.solvers import Progressive
-from majorica.solvers.held import Evaluation, Held, evaluation, shortened
-from majorica.solvers.levels import FEW_PRODUCTS, Levels
-from majorica.solvers.ridges import profile, settle_scales
+from majorica.solvers.progressive.held import Evaluation, Held, evaluation, shortened
+from majorica.solvers.progressive.levels import FEW_PRODUCTS, Levels
+from majorica.solvers.progressive.ridges import profile, settle_scales
 from majorica.solvers.shapes import Shapes
 from makers import make_problem
 

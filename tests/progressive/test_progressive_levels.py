@@ -18,7 +18,7 @@ from majorica.densities.table import Densities
 from majorica.engines.threads import ThreadEngine
 from majorica.problem import Problem, pass_block_length
 from majorica.solvers import Progressive, StopReason
-from majorica.solvers.levels import GROWTH, SHORT_ERROR, SHORT_FROM, Levels, cut_block
+from majorica.solvers.progressive.levels import GROWTH, SHORT_ERROR, SHORT_FROM, Levels, cut_block
 from majorica.sources.array import ArraySource
 from majorica.whitening import Whitening
 from makers import laplace, make_problem, whiten
@@ -201,7 +201,7 @@ def test_a_level_ends_where_no_step_can_be_seen_to_gain(density, monkeypatch: py
         "_level_done",
         lambda self, problem, state, gain: state.levels.last and done(self, problem, state, gain),
     )
-    monkeypatch.setattr("majorica.solvers.levels.SHORT_ERROR", 1e-3)
+    monkeypatch.setattr("majorica.solvers.progressive.levels.SHORT_ERROR", 1e-3)
     watched = run(make_data("laplace", SHORT_FROM, 4, seed=0), density)
     assert (False, False) in searches
     assert not sweeps

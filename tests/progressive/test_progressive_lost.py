@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from progressive_watch import run
 
 from majorica import ICA, amari_distance
-from majorica.solvers import progressive
-from majorica.solvers.lost import nearest_rotation
+from majorica.solvers.progressive import solver as progressive
+from majorica.solvers.progressive.lost import nearest_rotation
 
 N = 100_000
 

@@ -7,9 +7,9 @@ import pytest
 
 from majorica.densities.table import Densities
 from majorica.kernels import newton
-from majorica.solvers import quasinewton
-from majorica.solvers.held import evaluation
-from majorica.solvers.quasinewton import FLOOR, Memory
+from majorica.solvers.progressive import quasinewton
+from majorica.solvers.progressive.held import evaluation
+from majorica.solvers.progressive.quasinewton import FLOOR, Memory
 from majorica.statistics import Statistics
 
 over_sizes = pytest.mark.parametrize("p", [1, 2, 3, 17, 64])

@@ -10,8 +10,8 @@ from majorica import ICA
 from majorica.densities import Piecewise
 from majorica.kernels import shapes
 from majorica.metrics import amari_distance
-from majorica.solvers.rest import at_rest
-from majorica.solvers.rotations import rotate_pairs
+from majorica.solvers.progressive.rest import at_rest
+from majorica.solvers.progressive.rotations import rotate_pairs
 from majorica.solvers.shapes import Shapes
 
 pytestmark = pytest.mark.filterwarnings("ignore::majorica.errors.RepeatWarning")

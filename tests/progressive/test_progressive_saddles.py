@@ -10,7 +10,7 @@ import pytest
 from majorica import ICA
 from majorica.errors import RepeatWarning
 from majorica.metrics import amari_distance
-from majorica.solvers.curvatures import leave_saddles, pair_curvatures, possible_gain
+from majorica.solvers.progressive.curvatures import leave_saddles, pair_curvatures, possible_gain
 from makers import ALL_DENSITIES, densities_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::majorica.errors.RepeatWarning")

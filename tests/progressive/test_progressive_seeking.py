@@ -10,9 +10,8 @@ from scipy.stats import gennorm
 from majorica import ICA
 from majorica.fitting import adaptive_start
 from majorica.metrics import amari_distance
-from majorica.solvers.levels import smallest_level
-from majorica.solvers.progressive import Progressive
-from majorica.solvers.seeking import (
+from majorica.solvers.progressive.levels import smallest_level
+from majorica.solvers.progressive.seeking import (
     AGAIN,
     FEW_EACH,
     FEW_NEAR,
@@ -32,6 +31,7 @@ from majorica.solvers.seeking import (
     shows_nothing,
     steps_left,
 )
+from majorica.solvers.progressive.solver import Progressive
 from majorica.solvers.shapes import Shapes
 from makers import make_problem
 

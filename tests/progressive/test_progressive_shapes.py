@@ -17,7 +17,7 @@ from majorica.densities import Piecewise
 from majorica.densities.piecewise import KNOTS
 from majorica.densities.table import Densities
 from majorica.kernels import compiled, partition, reference, shapes
-from majorica.solvers.rotations import rotate_pairs, suspicious_pairs
+from majorica.solvers.progressive.rotations import rotate_pairs, suspicious_pairs
 from majorica.solvers.shapes import Shapes, basis_means, diagonal_sums
 
 BOX = [(shapes.SLOPE_MIN, shapes.SLOPE_MAX)] * 4 + [(shapes.TAIL_MIN, shapes.SLOPE_MAX)]

@@ -9,7 +9,7 @@ from majorica import ICA
 from majorica.engines.threads import ThreadEngine
 from majorica.metrics import amari_distance
 from majorica.problem import Problem
-from majorica.solvers.steps import on_steps, steps_of_channels
+from majorica.solvers.progressive.steps import on_steps, steps_of_channels
 from majorica.sources import as_source
 from majorica.whitening import Whitening
 

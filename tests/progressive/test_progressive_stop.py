@@ -7,10 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from majorica.solvers import Progressive, gains
+from majorica.solvers import Progressive
 from majorica.solvers.base import steepest
-from majorica.solvers.gains import CHEAP_PRODUCTS, is_small
-from majorica.solvers.levels import SHORT_FROM
+from majorica.solvers.progressive import gains
+from majorica.solvers.progressive.gains import CHEAP_PRODUCTS, is_small
+from majorica.solvers.progressive.levels import SHORT_FROM
 
 
 @pytest.mark.parametrize(

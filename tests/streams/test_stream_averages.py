@@ -10,7 +10,7 @@ import pytest
 from majorica import ICA, amari_distance
 from majorica.kernels import compiled
 from majorica.solvers import Online
-from majorica.solvers.averages import Averages
+from majorica.solvers.online.averages import Averages
 from majorica.streaming import START_SAMPLES, start_samples
 from majorica.surrogate import Surrogate
 from makers import densities_of, laplace, make_problem, whiten

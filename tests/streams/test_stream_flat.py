@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from majorica import ICA
 from majorica.errors import FlatWarning, MajoricaWarning, OutlierWarning, RankError
 from majorica.metrics import amari_distance
-from majorica.solvers import flat
+from majorica.solvers.online import flat
 from majorica.streaming import flat_features
 from majorica.whitening import Whitening
 from makers import unit_rows

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from majorica import ICA
 from majorica.errors import OutlierWarning
 from majorica.metrics import amari_distance
-from majorica.solvers import outliers
-from majorica.solvers.outliers import distances, draw_in, draw_in_all, first_reach
+from majorica.solvers.online import outliers
+from majorica.solvers.online.outliers import distances, draw_in, draw_in_all, first_reach
 from majorica.streaming import START_SAMPLES
 from makers import unit_rows
 

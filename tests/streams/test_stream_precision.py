@@ -7,7 +7,7 @@ import pytest
 
 from majorica import ICA
 from majorica.metrics import amari_distance
-from majorica.solvers.online import Online
+from majorica.solvers.online.solver import Online
 from majorica.streaming import SHORT_REACH
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from majorica import ICA
-from majorica.solvers.following import ENOUGH, FAR_OFF
+from majorica.solvers.online.following import ENOUGH, FAR_OFF
 
 START = 10_000
 

@@ -1,6 +1,6 @@
 """Quasi-Newton algebra in relative coordinates, compiled: what small problems spend their time on.
 
-Twins in plain NumPy: :mod:`majorica.solvers.quasinewton`.
+Twins in plain NumPy: :mod:`majorica.solvers.progressive.quasinewton`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def digest(W, n, loss, gradient, curvature, power, diagonal, log_normalisers, fl
     The blocks' smallest eigenvalues are raised to `floor`. `M` (p, p) is room
     to work in. Returns the loss and the largest entry of the relative gradient. One call instead of ten,
     and one function, as each takes its time to compile: twins are ``loss_of``,
-    ``relative_gradient_of`` and ``block_curvature`` of :mod:`majorica.solvers.quasinewton`.
+    ``relative_gradient_of`` and ``block_curvature`` of :mod:`majorica.solvers.progressive.quasinewton`.
     """
     keep_short()
     p, largest, total = W.shape[0], 0.0, 0.0

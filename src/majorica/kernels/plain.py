@@ -3,7 +3,7 @@
 With few components what is done once a mini-batch takes longer than its
 samples, if it is done in Python. A mini-batch with samples far out or flat,
 or sources of another size than their shapes, is left as it is to the caller.
-Twin: the mini-batches of :class:`majorica.solvers.online.Online`.
+Twin: the mini-batches of :class:`majorica.solvers.online.solver.Online`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 At a fixed direction the loss of a source depends on its scale alone once the
 best shape is taken at every scale, and the slope of that profile needs no
-derivative of the shape. Twin in plain NumPy: :func:`majorica.solvers.ridges.profile`.
+derivative of the shape. Twin in plain NumPy: :func:`majorica.solvers.progressive.ridges.profile`.
 """
 
 from __future__ import annotations

@@ -31,9 +31,9 @@ def model_classes() -> dict[str, type]:
     """All a model file can make, by name."""
     from majorica.fitting import Fitted
     from majorica.origin import FileUse, Origin
-    from majorica.solvers.averages import Averages
     from majorica.solvers.base import StopReason, Trace
-    from majorica.solvers.online import OnlineState
+    from majorica.solvers.online.averages import Averages
+    from majorica.solvers.online.solver import OnlineState
     from majorica.solvers.shapes import Shapes
     from majorica.streaming import Drift, StreamFit, ThinningTrace
     from majorica.surrogate import Surrogate

@@ -14,11 +14,11 @@ import numpy.typing as npt
 from majorica.densities.table import Densities
 from majorica.engines.base import Engine, assisted
 from majorica.kernels import Backend, kernels_for
-from majorica.solvers import flat, following, outliers
-from majorica.solvers.averages import Averages
 from majorica.solvers.base import State
-from majorica.solvers.outliers import variances
-from majorica.solvers.plain import learn_plainly, suits
+from majorica.solvers.online import flat, following, outliers
+from majorica.solvers.online.averages import Averages
+from majorica.solvers.online.outliers import variances
+from majorica.solvers.online.plain import learn_plainly, suits
 from majorica.solvers.shapes import Shapes
 from majorica.sources.base import Array
 from majorica.statistics import F64, Glance, invert
@@ -91,7 +91,7 @@ class Online:
     It lets go of majorizers that touched at matrices long left behind, which
     hold W back; its noise is averaged out of the answer (:class:`Averages`).
     Mini-batches are short at first and grow with the memory. Samples so far
-    out that they would outweigh it are drawn in (:mod:`majorica.solvers.outliers`).
+    out that they would outweigh it are drawn in (:mod:`majorica.solvers.online.outliers`).
     """
 
     q: int | None = 2

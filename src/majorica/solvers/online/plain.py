@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from majorica.kernels.pairs import FEW_PAIRS
-from majorica.solvers import averages, flat, following, outliers
+from majorica.solvers.online import averages, flat, following, outliers
 from majorica.sources.base import Array
 from majorica.surrogate import REFRESH_EVERY
 
 if TYPE_CHECKING:
-    from majorica.solvers.online import Online, OnlineState
+    from majorica.solvers.online.solver import Online, OnlineState
 
 #: Longest mini-batches that are learnt from at once: all samples of one are at hand, and summed in their own precision.
 LONGEST = 4096
@@ -81,7 +81,7 @@ def learn_plainly(solver: Online, state: OnlineState, Z: Array) -> int:
 
 def _settings(solver: Online, p: int, *, follows: bool) -> np.ndarray:
     """What the kernel asks of the solver and of the limits of what is plain, in its order."""
-    from majorica.solvers.online import LEAST_SEEN, SHORTEST, SLOW_ALPHA, SLOW_UNIT
+    from majorica.solvers.online.solver import LEAST_SEEN, SHORTEST, SLOW_ALPHA, SLOW_UNIT
 
     half_life = math.inf if solver.half_life is None else float(solver.half_life)
     shortest = min(SHORTEST, solver.batch_size)

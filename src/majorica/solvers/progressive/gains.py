@@ -12,15 +12,15 @@ from majorica.densities.base import PIECEWISE
 from majorica.densities.table import Densities
 from majorica.problem import Problem
 from majorica.solvers.base import State
-from majorica.solvers.curvatures import pair_curvatures, possible_gain
-from majorica.solvers.levels import SHORT_FROM, Levels
-from majorica.solvers.quasinewton import Memory
+from majorica.solvers.progressive.curvatures import pair_curvatures, possible_gain
+from majorica.solvers.progressive.levels import SHORT_FROM, Levels
+from majorica.solvers.progressive.quasinewton import Memory
 from majorica.solvers.shapes import Shapes
 from majorica.sources.base import Array
 from majorica.statistics import F64, Statistics
 
 if TYPE_CHECKING:
-    from majorica.solvers.progressive import Progressive
+    from majorica.solvers.progressive.solver import Progressive
 
 #: Standard errors that the gradient may be off zero where little seems left to gain.
 MOST_ERRORS = 4.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from majorica.solvers.outliers import variances
+from majorica.solvers.online.outliers import variances
 from majorica.statistics import F64
 
 #: Memories of the surrogate that the average over recent matrices remembers.

@@ -11,12 +11,12 @@ import numpy.typing as npt
 from majorica.engines.base import assisted
 from majorica.kernels.codes import CodeArray, CodeTable
 from majorica.problem import Problem
-from majorica.solvers.touching import Memory
+from majorica.solvers.incremental.touching import Memory
 from majorica.statistics import F64, invert
 from majorica.surrogate import REFRESH_EVERY
 
 if TYPE_CHECKING:
-    from majorica.solvers.incremental import Incremental, IncrementalState
+    from majorica.solvers.incremental.solver import Incremental, IncrementalState
 
 
 #: Products in a call, below which a second thread would be late.

@@ -15,7 +15,7 @@ from majorica.problem import Array, Problem
 from majorica.statistics import F64, Moments, unpack_symmetric
 
 if TYPE_CHECKING:
-    from majorica.solvers.incremental import Incremental, IncrementalState
+    from majorica.solvers.incremental.solver import Incremental, IncrementalState
 
 Precision = Literal["float32", "codes"]
 Memory = npt.NDArray[np.float32] | npt.NDArray[np.uint8]

@@ -17,10 +17,10 @@ from majorica.kernels.scratch import aligned
 from majorica.problem import Problem
 from majorica.solvers.base import State, StopReason, stalled
 from majorica.solvers.batch import gradient_threshold
-from majorica.solvers.minibatch import KeptWhite, run_compiled
-from majorica.solvers.rounds import run_message, run_round
+from majorica.solvers.incremental.minibatch import KeptWhite, run_compiled
+from majorica.solvers.incremental.rounds import run_message, run_round
+from majorica.solvers.incremental.touching import Memory, Precision, decode, encode, touch_again
 from majorica.solvers.shapes import Shapes
-from majorica.solvers.touching import Memory, Precision, decode, encode, touch_again
 from majorica.statistics import F64, invert
 from majorica.surrogate import Surrogate
 
@@ -138,7 +138,7 @@ class Incremental:
 
         Makes several in one go (:meth:`_burst`) where the samples lie in
         memory, and notes the surrogate after each in ``state.skipped``. In
-        ledger form a step is one round, see :mod:`majorica.solvers.rounds`.
+        ledger form a step is one round, see :mod:`majorica.solvers.incremental.rounds`.
         """
         assert state.surrogate is not None
         if state.position == 0:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from majorica.densities.table import Densities
-from majorica.solvers.rotations import ANGLES
+from majorica.solvers.progressive.rotations import ANGLES
 from majorica.sources.base import Array
 from majorica.statistics import F64
 
@@ -49,7 +49,7 @@ def possible_gain(relative: F64, curvatures: F64) -> float:
 def leave_saddles(sources: Array, W: F64, densities: Densities) -> int:
     """Turn pairs of the `sources` ``(p, m)`` whose loss is bent downwards, where that lowers it by one nat over all.
 
-    For densities that stay as they are; adaptive ones have :func:`majorica.solvers.rotations.escape`.
+    For densities that stay as they are; adaptive ones have :func:`majorica.solvers.progressive.rotations.escape`.
     Changes `W` in place; returns how many pairs were turned.
     """
     curvatures = pair_curvatures(sources, densities)

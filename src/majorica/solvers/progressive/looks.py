@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from majorica.densities.table import Densities
 from majorica.problem import Problem
-from majorica.solvers.gains import ProgressiveState, rounding_of
-from majorica.solvers.held import Evaluation, evaluation
-from majorica.solvers.seeking import LENGTH
+from majorica.solvers.progressive.gains import ProgressiveState, rounding_of
+from majorica.solvers.progressive.held import Evaluation, evaluation
+from majorica.solvers.progressive.seeking import LENGTH
 from majorica.solvers.shapes import Shapes
 from majorica.statistics import F64, with_diagonal
 

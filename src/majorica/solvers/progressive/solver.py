@@ -11,8 +11,8 @@ from majorica.densities.table import Densities
 from majorica.kernels.reference import minimise_row
 from majorica.problem import Problem
 from majorica.solvers.base import StopReason, stalled, steepest
-from majorica.solvers.curvatures import leave_saddles
-from majorica.solvers.gains import (
+from majorica.solvers.progressive.curvatures import leave_saddles
+from majorica.solvers.progressive.gains import (
     LOOK_NUMBERS,
     ROTATION_NUMBERS,
     ROTATION_SAMPLES,
@@ -27,15 +27,23 @@ from majorica.solvers.gains import (
     samples_each,
     some_sources,
 )
-from majorica.solvers.held import TRIES, Evaluation, first_length, shortened
-from majorica.solvers.levels import FEW_PRODUCTS, Levels
-from majorica.solvers.looks import accept, attempt, evaluate, evaluate_here, least_gain, lengthen, refit_in_passing
-from majorica.solvers.lost import is_lost, nearest_rotation
-from majorica.solvers.quasinewton import Memory, is_crooked
-from majorica.solvers.rest import at_rest
-from majorica.solvers.ridges import EDGE_SAMPLES, has_edges, settle_scales, stretch
-from majorica.solvers.rotations import escape, flat_pairs
-from majorica.solvers.seeking import (
+from majorica.solvers.progressive.held import TRIES, Evaluation, first_length, shortened
+from majorica.solvers.progressive.levels import FEW_PRODUCTS, Levels
+from majorica.solvers.progressive.looks import (
+    accept,
+    attempt,
+    evaluate,
+    evaluate_here,
+    least_gain,
+    lengthen,
+    refit_in_passing,
+)
+from majorica.solvers.progressive.lost import is_lost, nearest_rotation
+from majorica.solvers.progressive.quasinewton import Memory, is_crooked
+from majorica.solvers.progressive.rest import at_rest
+from majorica.solvers.progressive.ridges import EDGE_SAMPLES, has_edges, settle_scales, stretch
+from majorica.solvers.progressive.rotations import escape, flat_pairs
+from majorica.solvers.progressive.seeking import (
     AGAIN,
     LEAST_SOUGHT,
     TURNED,
@@ -46,8 +54,8 @@ from majorica.solvers.seeking import (
     shows_nothing,
     steps_left,
 )
+from majorica.solvers.progressive.steps import on_steps
 from majorica.solvers.shapes import Shapes
-from majorica.solvers.steps import on_steps
 from majorica.statistics import F64, invert, unpack_symmetric
 
 #: MM sweeps at most from a start of nearly dependent rows.

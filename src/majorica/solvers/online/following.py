@@ -14,7 +14,7 @@ from majorica.statistics import F64, Glance
 from majorica.surrogate import stationary_surrogate
 
 if TYPE_CHECKING:
-    from majorica.solvers.online import OnlineState
+    from majorica.solvers.online.solver import OnlineState
 
 #: Mini-batches between two looks at the shapes, at least.
 REFIT_EVERY = 10

@@ -21,7 +21,7 @@ from majorica.sources.base import Block
 from majorica.statistics import F64, Moments, pack_symmetric, unpack_symmetric
 
 if TYPE_CHECKING:
-    from majorica.solvers.incremental import Incremental, IncrementalState
+    from majorica.solvers.incremental.solver import Incremental, IncrementalState
 
 #: Blocks that share one W at most.
 LONGEST_ROUND = 8

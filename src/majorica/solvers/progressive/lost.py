@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from majorica.solvers.gains import ProgressiveState
+from majorica.solvers.progressive.gains import ProgressiveState
 from majorica.statistics import F64
 
 #: Nats a sample of a Gaussian source of variance one, and nats more that no source has that was fitted to its like.

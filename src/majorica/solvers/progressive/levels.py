@@ -15,7 +15,7 @@ from majorica.densities.table import Densities
 from majorica.kernels.centre import whiten
 from majorica.kernels.scratch import on_own_pages
 from majorica.problem import Problem, pass_block_length
-from majorica.solvers.held import Held
+from majorica.solvers.progressive.held import Held
 from majorica.sources.array import ArraySource
 from majorica.sources.base import Array, Block, read_block, split_blocks
 from majorica.statistics import F64, Moments, Statistics

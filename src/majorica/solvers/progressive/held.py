@@ -14,7 +14,7 @@ from majorica.kernels.products import whole_stride
 from majorica.kernels.scratch import aligned
 from majorica.kernels.search import room_size, search_adaptive, search_any
 from majorica.problem import Problem
-from majorica.solvers.quasinewton import FLOOR, Memory
+from majorica.solvers.progressive.quasinewton import FLOOR, Memory
 from majorica.statistics import F64, Statistics
 
 #: Steps along one direction, each shorter than the last, before the search gives up.
