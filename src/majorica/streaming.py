@@ -20,6 +20,7 @@ from majorica.solvers import Callback, Step, StopReason, Trace
 from majorica.solvers.base import ask
 from majorica.solvers.online.outliers import distances, draw_in_all
 from majorica.solvers.online.solver import OnlineState
+from majorica.solvers.steps import on_steps
 from majorica.sources.array import ArraySource
 from majorica.sources.names import feature_label, some_of
 from majorica.statistics import F64, source_variances
@@ -253,6 +254,8 @@ class StreamFit:
         problem = Problem(source, fitted.whitening, engine)
         surrogate = Surrogate.from_moments(problem.moments(fitted.W, fitted.densities), problem.covariance)
         state = make_online(self.options).init(fitted.W, fitted.densities, surrogate, source.n_samples, self.rng)
+        if state.shapes is not None:
+            state.shapes.plain = on_steps(problem, fitted.W)
         far = distances(problem.read(((0, problem.n),)), fitted.W, problem.covariance)
         state.reach = min(state.reach, float(far.max()))
         state.excess, state.loss = excess, fitted.loss

@@ -12,6 +12,7 @@ from progressive_data import DATA, make_data
 from progressive_watch import DENSITIES, Run, run
 
 from majorica.solvers import Progressive
+from majorica.solvers.progressive import solver
 from makers import matrix_of_condition
 
 #: Outliers and tails without variance are part of what is tried.
@@ -81,24 +82,24 @@ def test_rows_take_over_when_line_searches_fail(
 ) -> None:
     """The MM rows descend from any point: with no quasi-Newton step at all, or with some that fail."""
     X = make_data(data, p + extra, p, seed)
-    search, rows, straighten = Progressive._line_search, Progressive._rows, Progressive._straighten
+    search, rows, straighten = solver.step_along, solver.sweep_rows, Progressive._straighten
     calls = {"search": 0, "rows": 0, "straighten": 0}
 
-    def fail(self, *args):
+    def fail(*args):
         calls["search"] += 1
-        return False if calls["search"] % every == 0 else search(self, *args)
+        return False if calls["search"] % every == 0 else search(*args)
 
-    def count(self, *args):
+    def count(*args):
         calls["rows"] += 1
-        return rows(self, *args)
+        return rows(*args)
 
     def count_first(self, *args):
         calls["straighten"] += 1  # sweeps from nearly dependent rows, before any search
         return straighten(self, *args)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Progressive, "_line_search", fail)
-        patch.setattr(Progressive, "_rows", count)
+        patch.setattr(solver, "step_along", fail)
+        patch.setattr(solver, "sweep_rows", count)
         patch.setattr(Progressive, "_straighten", count_first)
         watched = run(X, DENSITIES[name], start=partial(make_start, start, seed), tol=1e-6, max_iter=100, seed=seed)
     assert_descends(watched)
@@ -109,7 +110,7 @@ def test_rows_take_over_when_line_searches_fail(
 @pytest.mark.parametrize("kind", ["mixed", "discrete", "laplace"])
 def test_rotations_tried_on_few_samples_lower_the_loss_of_all(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a few samples gain by may be their noise: it counts only if all samples in play gain."""
-    monkeypatch.setattr("majorica.solvers.progressive.solver.ROTATION_NUMBERS", 4 * 150)
+    monkeypatch.setattr("majorica.solvers.progressive.moves.ROTATION_NUMBERS", 4 * 150)
     monkeypatch.setattr("majorica.solvers.progressive.rotations.SUSPICIOUS", 0.5)
     for seed in range(4):
         assert_descends(run(make_data(kind, 5003, 4, seed=seed), None, seed=seed, few=0))

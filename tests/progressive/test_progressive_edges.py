@@ -11,9 +11,9 @@ from progressive_watch import run
 from majorica import ICA
 from majorica.densities.piecewise import KNOTS
 from majorica.metrics import amari_distance
+from majorica.solvers.progressive import solver
 from majorica.solvers.progressive.ridges import EDGE_GAIN, has_edges, stretch
 from majorica.solvers.progressive.rotations import _fit, _loss
-from majorica.solvers.progressive.solver import Progressive
 from majorica.solvers.shapes import Shapes
 
 SOURCES = {
@@ -90,14 +90,14 @@ def test_samples_of_a_source_at_rest_show_no_edge(size: float) -> None:
 @pytest.mark.parametrize("kind", ["uniform", "sine"])
 @pytest.mark.parametrize("n", [2000, 30_000])
 def test_fits_that_stretch_descend(monkeypatch: pytest.MonkeyPatch, kind: str, n: int) -> None:
-    rng, stretched, own = np.random.default_rng(1), [], Progressive._stretch
+    rng, stretched, own = np.random.default_rng(1), [], solver.stretch_edges
     S = np.column_stack([SOURCES[kind](n, rng) for _ in range(3)])
 
     def noted(*args):
         stretched.append(own(*args))
         return stretched[-1]
 
-    monkeypatch.setattr(Progressive, "_stretch", noted)
+    monkeypatch.setattr(solver, "stretch_edges", noted)
     watched = run(S @ rng.normal(size=(3, 3)), None)
     assert any(stretched)
     assert max(watched.rises()) <= 1e-12
@@ -113,7 +113,7 @@ def test_bounded_sources_are_told_apart_better(monkeypatch: pytest.MonkeyPatch, 
     losses, distances = [], []
     for helped in (True, False):
         if not helped:
-            monkeypatch.setattr(Progressive, "_stretch", lambda *_: False)
+            monkeypatch.setattr(solver, "stretch_edges", lambda *_: False)
         for seed in range(16):
             rng = np.random.default_rng(seed)
             A = rng.normal(size=(2, 2))
@@ -127,5 +127,5 @@ def test_bounded_sources_are_told_apart_better(monkeypatch: pytest.MonkeyPatch, 
 def test_ordinary_fits_are_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.random.default_rng(0).laplace(size=(5000, 5))
     ica = ICA(random_state=0).fit(X)
-    monkeypatch.setattr(Progressive, "_stretch", lambda *_: False)
+    monkeypatch.setattr(solver, "stretch_edges", lambda *_: False)
     np.testing.assert_array_equal(ica.components_, ICA(random_state=0).fit(X).components_)

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from majorica import ICA
 from majorica.errors import FewSamplesWarning
-from majorica.solvers import Progressive, StopReason
+from majorica.solvers import StopReason
 from makers import laplace, matrix_of_condition
 
 
@@ -166,7 +166,7 @@ def test_rows_alone_reach_the_same_minimum(monkeypatch: pytest.MonkeyPatch) -> N
     """The safety net is a solver of its own: with every line search failing the fit still ends in the minimum."""
     X = laplace(3000, 3)[0]
     wanted = ICA(random_state=0, density="logcosh", tol=1e-6).fit(X)
-    monkeypatch.setattr(Progressive, "_line_search", lambda *_: False)
+    monkeypatch.setattr("majorica.solvers.progressive.solver.step_along", lambda *_: False)
     got = ICA(random_state=0, density="logcosh", tol=1e-6, max_iter=5000).fit(X)
     assert got.stop_reason_ == StopReason.GRADIENT.value
     np.testing.assert_allclose(got.components_, wanted.components_, atol=1e-4 * np.abs(wanted.components_).max())

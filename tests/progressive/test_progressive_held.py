@@ -14,6 +14,7 @@ from majorica.kernels import shapes as fits
 from majorica.solvers import Progressive
 from majorica.solvers.progressive.held import Evaluation, Held, evaluation, shortened
 from majorica.solvers.progressive.levels import FEW_PRODUCTS, Levels
+from majorica.solvers.progressive.moves import step_along
 from majorica.solvers.progressive.ridges import profile, settle_scales
 from majorica.solvers.shapes import Shapes
 from makers import make_problem
@@ -63,8 +64,8 @@ def test_a_search_is_that_over_several_blocks(kind: str, factor: float) -> None:
     for _ in range(4):
         before = one.passes
         direction = factor * one.memory.direction(one.relative, one.upper)[0]
-        found = solver._line_search(problem, one, direction)
-        assert found == solver._line_search(problem, two, direction)
+        found = step_along(problem, one, direction)
+        assert found == step_along(problem, two, direction)
         assert found == (factor > 0)
         assert one.passes == pytest.approx(two.passes, rel=1e-12)
         assert (one.passes == before) == (factor < 0)

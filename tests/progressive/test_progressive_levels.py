@@ -18,6 +18,7 @@ from majorica.densities.table import Densities
 from majorica.engines.threads import ThreadEngine
 from majorica.problem import Problem, pass_block_length
 from majorica.solvers import Progressive, StopReason
+from majorica.solvers.progressive import solver
 from majorica.solvers.progressive.levels import GROWTH, SHORT_ERROR, SHORT_FROM, Levels, cut_block
 from majorica.sources.array import ArraySource
 from majorica.whitening import Whitening
@@ -187,15 +188,15 @@ def test_blocks_are_cut_unless_they_have_several_ranges() -> None:
 def test_a_level_ends_where_no_step_can_be_seen_to_gain(density, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sweep of rows, one pass each, would not be seen to gain on an early level's float32 either."""
     searches, sweeps = [], []
-    search, done = Progressive._line_search, Progressive._level_done
+    search, done = solver.step_along, Progressive._level_done
 
-    def watch(self, problem, state, direction):
-        found = search(self, problem, state, direction)
+    def watch(problem, state, direction):
+        found = search(problem, state, direction)
         searches.append((state.levels.last, found))
         return found
 
-    monkeypatch.setattr(Progressive, "_line_search", watch)
-    monkeypatch.setattr(Progressive, "_rows", lambda *_: sweeps.append(1))
+    monkeypatch.setattr(solver, "step_along", watch)
+    monkeypatch.setattr(solver, "sweep_rows", lambda *_: sweeps.append(1))
     monkeypatch.setattr(  # as where steps gain more than was promised: early levels go on
         Progressive,
         "_level_done",

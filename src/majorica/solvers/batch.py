@@ -11,6 +11,7 @@ from majorica.densities.table import Densities
 from majorica.problem import Problem
 from majorica.solvers.base import State, StopReason, stalled
 from majorica.solvers.shapes import Shapes
+from majorica.solvers.steps import on_steps
 from majorica.statistics import F64, invert
 from majorica.surrogate import Surrogate
 
@@ -46,6 +47,8 @@ class Batch:
     def init(self, problem: Problem, W: F64, densities: Densities, rng: np.random.Generator) -> BatchState:
         """First E-step at the start."""
         shapes = Shapes.of(densities, adaptive=self.adaptive)
+        if shapes is not None:
+            shapes.plain = on_steps(problem, W)
         state = BatchState(W=W.copy(), densities=densities, n_samples=problem.n, shapes=shapes)
         self._majorize(problem, state)
         return state

@@ -21,6 +21,7 @@ from majorica.solvers.incremental.minibatch import KeptWhite, run_compiled
 from majorica.solvers.incremental.rounds import run_message, run_round
 from majorica.solvers.incremental.touching import Memory, Precision, decode, encode, touch_again
 from majorica.solvers.shapes import Shapes
+from majorica.solvers.steps import on_steps
 from majorica.statistics import F64, invert
 from majorica.surrogate import Surrogate
 
@@ -126,6 +127,8 @@ class Incremental:
             shapes=Shapes.of(densities, adaptive=self.adaptive),
         )
         assert state.surrogate is not None
+        if state.shapes is not None:
+            state.shapes.plain = on_steps(problem, W)
         flat = np.flatnonzero(~densities.super_gaussian)
         if self.adaptive and len(flat):
             touch_again(self, problem, state, flat, densities)

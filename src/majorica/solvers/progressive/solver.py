@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
 from majorica.densities.table import Densities
-from majorica.kernels.reference import minimise_row
 from majorica.problem import Problem
 from majorica.solvers.base import StopReason, stalled, steepest
-from majorica.solvers.progressive.curvatures import leave_saddles
 from majorica.solvers.progressive.gains import (
-    LOOK_NUMBERS,
-    ROTATION_NUMBERS,
     ROTATION_SAMPLES,
     ProgressiveState,
     floor_of,
@@ -27,11 +22,8 @@ from majorica.solvers.progressive.gains import (
     samples_each,
     some_sources,
 )
-from majorica.solvers.progressive.held import TRIES, Evaluation, first_length, shortened
 from majorica.solvers.progressive.levels import FEW_PRODUCTS, Levels
 from majorica.solvers.progressive.looks import (
-    accept,
-    attempt,
     evaluate,
     evaluate_here,
     least_gain,
@@ -39,10 +31,9 @@ from majorica.solvers.progressive.looks import (
     refit_in_passing,
 )
 from majorica.solvers.progressive.lost import is_lost, nearest_rotation
+from majorica.solvers.progressive.moves import rotate, settle_rows, step_along, stretch_edges, sweep_rows, turn_saddles
 from majorica.solvers.progressive.quasinewton import Memory, is_crooked
 from majorica.solvers.progressive.rest import at_rest
-from majorica.solvers.progressive.ridges import EDGE_SAMPLES, has_edges, settle_scales, stretch
-from majorica.solvers.progressive.rotations import escape, flat_pairs
 from majorica.solvers.progressive.seeking import (
     AGAIN,
     LEAST_SOUGHT,
@@ -54,9 +45,9 @@ from majorica.solvers.progressive.seeking import (
     shows_nothing,
     steps_left,
 )
-from majorica.solvers.progressive.steps import on_steps
 from majorica.solvers.shapes import Shapes
-from majorica.statistics import F64, invert, unpack_symmetric
+from majorica.solvers.steps import on_steps
+from majorica.statistics import F64
 
 #: MM sweeps at most from a start of nearly dependent rows.
 MOST_SWEEPS = 10
@@ -66,8 +57,6 @@ LONGEST_LEVEL = 80
 MOST_FINISHES = 3
 #: Samples of a level before the last from which on scales and shapes are settled together: fewer are fitted as such.
 SETTLED_SAMPLES = 10_000
-#: Nats over some of the samples that a new scale and shape must gain, as they would where there is nothing to gain.
-OVERFIT = 3.0
 #: Times that pairs are turned on a level at most: a turn that helped can make another pair worth looking at.
 MOST_TURNS = 4
 
@@ -146,7 +135,7 @@ class Progressive:
             state.shapes.back_off()
             if refit_in_passing(state, least_gain(problem, state)) > gain:
                 state.memory.clear()
-        if self._line_search(problem, state, direction):
+        if step_along(problem, state, direction):
             return
         if state.stale:
             known = state.loss
@@ -159,7 +148,7 @@ class Progressive:
         if state.memory.count:
             state.memory.clear()
             return
-        if not self._rows(problem, state):
+        if not sweep_rows(problem, state):
             if state.levels.last:
                 state.stop = stalled(state.gradient, self.tol, problem.n)
             else:
@@ -212,7 +201,7 @@ class Progressive:
                 state.finishes += 1
                 return
             if not state.rotated and state.n_samples <= ROTATION_SAMPLES:
-                helped = self._rotate(problem, state)
+                helped = rotate(problem, state)
                 state.turns += helped
                 state.rotated = not helped or state.turns >= MOST_TURNS
                 if helped:
@@ -220,10 +209,10 @@ class Progressive:
             if not shapes.allow_fine and self._refine(problem, state):
                 state.rotated = False
                 return
-            if not state.stretched and self._stretch(problem, state):
+            if not state.stretched and stretch_edges(problem, state):
                 return
         elif not state.rotated and state.n_samples <= ROTATION_SAMPLES and problem.p > 1:
-            helped = self._leave_saddles(problem, state)
+            helped = turn_saddles(problem, state)
             state.turns += helped
             state.rotated = not helped or state.turns >= MOST_TURNS
             if helped:
@@ -265,43 +254,6 @@ class Progressive:
                     state.levels.grow()  # few samples hold what counts: four times as many are not many more
                 self._set_out(problem, state, nearest_rotation(state.W))
 
-    # -------------------------------------------------------------- moves
-
-    def _line_search(self, problem: Problem, state: ProgressiveState, direction: F64) -> bool:
-        """Take the first step along `direction` that lowers the loss, if any of 10 does."""
-        below = state.loss - rounding_of(problem, state)
-        held = state.levels.held(problem, state.densities)
-        memory = None if state.stale else state.memory
-        if held is None:
-            new = self._search(problem, state, direction, below, memory)
-        else:
-            own = (state.W, direction, state.densities, state.relative, state.loss)
-            passes, new = held.search(*own, below=below, memory=memory)
-            state.passes += passes * held.n / problem.n
-        if new is None:
-            return False
-        accept(state, new)
-        if state.shapes is not None:
-            state.shapes.since += 1
-        return True
-
-    def _search(
-        self, problem: Problem, state: ProgressiveState, direction: F64, below: float, memory: Memory | None
-    ) -> Evaluation | None:
-        """What ``Held.search`` does in one call, over samples of any size and place."""
-        slope = float(np.vdot(direction, state.relative))
-        if not slope < 0:
-            return None
-        length = first_length(direction)
-        for _ in range(TRIES):
-            new = evaluate(problem, state, state.W + length * (direction @ state.W))
-            if new.loss < below:
-                if memory is not None:
-                    memory.add(length * direction, new.relative - state.relative)
-                return new
-            length = shortened(length, new.loss - state.loss - length * slope, slope)
-        return None
-
     def _refit(self, problem: Problem, state: ProgressiveState, *, settle: bool = True) -> bool:
         """Refit the shapes, with the scales to `settle`, and look again; False if that gained less than the floor."""
         enough = self.accuracy * floor_of(problem, state)
@@ -321,69 +273,8 @@ class Progressive:
             return False
         state.memory.clear()
         settle = settle and (state.levels.last or state.n_samples >= SETTLED_SAMPLES)
-        if not (settle and self._settle(problem, state, enough / problem.p)):
+        if not (settle and settle_rows(problem, state, enough / problem.p)):
             evaluate_here(problem, state)
-        return True
-
-    def _settle(self, problem: Problem, state: ProgressiveState, enough: float) -> bool:
-        """Move each source's scale and shape together to where neither gains, if that lowers the loss.
-
-        Where they are settled by some of the samples only, they must gain more than such a fit does where there is
-        nothing to gain.
-        """
-        assert state.shapes is not None
-        assert state.statistics is not None
-        W, shapes = state.W.copy(), state.shapes.copy()
-        held = state.levels.held(problem, state.densities)
-        if held is not None:
-            moved = settle_scales(lambda i: state.W[i] @ held.Z, W, shapes, state.statistics, enough)
-        else:
-            sources = cache(lambda: some_sources(problem, state))  # only if any source is off its scale
-            enough = max(enough, OVERFIT * problem.p / LOOK_NUMBERS)
-            moved = settle_scales(lambda i: sources()[i].astype(np.float64), W, shapes, state.statistics, enough)
-        return bool(moved) and attempt(problem, state, W, shapes)
-
-    def _rotate(self, problem: Problem, state: ProgressiveState) -> bool:
-        """Reset rows of odd scale and rotate pairs that look dependent, where that lowers the loss of the level."""
-        assert state.shapes is not None
-        assert state.statistics is not None
-        W, shapes = state.W.copy(), state.shapes.copy()
-        sources = state.levels.sources(problem, W, max(1, ROTATION_NUMBERS // problem.p))
-        if not escape(sources, W, shapes, flat_pairs(state.statistics, limit=2 * problem.p)):
-            return False
-        del sources
-        return self._jump(problem, state, W, shapes)  # unless that was a gain of the samples tried alone
-
-    def _stretch(self, problem: Problem, state: ProgressiveState) -> bool:
-        """Bring the edges of bounded sources to the last knot, where that lowers the loss of the level."""
-        assert state.shapes is not None
-        state.stretched = True
-        if not has_edges(state.shapes).any():
-            return False
-        W, shapes = state.W.copy(), state.shapes.copy()
-        held = state.levels.held(problem, state.densities) is not None  # then one now and then is as quickly had
-        few = state.levels if held else state.levels.upto(EDGE_SAMPLES)
-        sources = few.sources(problem, W, EDGE_SAMPLES)
-        return bool(stretch(sources, W, shapes)) and self._jump(problem, state, W, shapes)
-
-    def _jump(self, problem: Problem, state: ProgressiveState, W: F64, shapes: Shapes) -> bool:
-        """:meth:`_try`, and new shapes soon after it."""
-        if not attempt(problem, state, W, shapes):
-            return False
-        state.forget()
-        shapes.wait = 1
-        return True
-
-    def _leave_saddles(self, problem: Problem, state: ProgressiveState) -> bool:
-        """Turn pairs of fixed densities whose loss is bent downwards, where that lowers the loss of the level."""
-        W = state.W.copy()
-        if not leave_saddles(some_sources(problem, state), W, state.densities):
-            return False
-        new = evaluate(problem, state, W)
-        if not new.loss < state.loss - rounding_of(problem, state):
-            return False
-        accept(state, new)
-        state.forget()
         return True
 
     def _seek(self, problem: Problem, state: ProgressiveState) -> None:
@@ -405,21 +296,7 @@ class Progressive:
 
     def _straighten(self, problem: Problem, state: ProgressiveState) -> None:
         """One of the sweeps from a start of nearly dependent rows, on the first level."""
-        moved = self._rows(problem, state)
+        moved = sweep_rows(problem, state)
         state.sweeps = state.sweeps - 1 if moved and is_crooked(state.W) else 0
         if not state.sweeps and state.shapes is not None:
             self._refit(problem, state, settle=False)
-
-    def _rows(self, problem: Problem, state: ProgressiveState) -> bool:
-        """One MM sweep, a row a pass: a descent step from any point; False if nothing moved."""
-        W = state.W.copy()
-        for i in range(len(W)):
-            moments = state.levels.row_moments(problem, W[i], state.densities[i])
-            state.passes += moments.n / problem.n
-            A = unpack_symmetric(moments.packed)[0] / moments.n
-            W[i] = minimise_row(A, moments.tilts[0] / moments.n, W[i], invert(W)[:, i])
-        new = evaluate(problem, state, W)
-        if not new.loss < state.loss - rounding_of(problem, state):
-            return False
-        accept(state, new)
-        return True
