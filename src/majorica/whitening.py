@@ -120,9 +120,15 @@ def covariance_block(X: Array) -> Covariance:
     return Covariance(len(X), *scatter(X))
 
 
+def whiten_block(X: Array, mean: F64, K: F64) -> F64:
+    """Whitened samples of one block, in float64."""
+    white: F64 = (X - mean) @ K.T
+    return white
+
+
 def whitened_covariance_block(X: Array, mean: F64, K: F64) -> Covariance:
     """Covariance of the whitened samples of one block."""
-    return covariance_block((X - mean) @ K.T)
+    return covariance_block(whiten_block(X, mean, K))
 
 
 def fit_whitening(
