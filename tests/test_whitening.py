@@ -138,8 +138,10 @@ def test_wide_data_are_whitened_once_not_in_each_pass(solver: str) -> None:
 def test_wide_rank_is_at_most_the_samples_less_one() -> None:
     X = np.random.default_rng(0).laplace(size=(20, 50))
     assert make_problem(X).p == 19
-    with pytest.raises(RankError, match="19"):
+    with pytest.raises(RankError, match=r"rank 19 \(20 samples span no more\)"):
         make_problem(X, n_components=20)
+    with pytest.raises(RankError, match=r"rank 19 \(20 samples span no more\)"):
+        make_problem(X[:, :20], n_components=20)  # as an average reference would leave it
 
 
 def test_overflow_of_squares_is_named() -> None:
