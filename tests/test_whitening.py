@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from majorica import ICA
 from majorica.errors import DataError, MajoricaError, ParameterError, RankError, RankWarning
+from majorica.sources.array import ArraySource
 from majorica.whitening import covariance_block
 from makers import laplace, make_problem, matrix_of_condition, whiten
 
@@ -116,11 +117,31 @@ def test_wide_data_never_form_features_by_features() -> None:
     assert np.abs(ica.components_).max() < 1e3
 
 
+@pytest.mark.parametrize("solver", ["progressive", "incremental", "batch"])
+def test_wide_data_are_whitened_once_not_in_each_pass(solver: str) -> None:
+    rng = np.random.default_rng(0)
+    read = 0
+
+    class Counting(ArraySource):
+        def read(self, start: int, stop: int) -> np.ndarray:
+            nonlocal read
+            read += stop - start
+            return super().read(start, stop)
+
+    X = rng.laplace(size=(600, 4)) @ rng.normal(size=(4, 2_000)) + 0.1 * rng.normal(size=(600, 2_000))
+    ica = ICA(4, solver=solver, random_state=0, max_iter=30, tol=0).fit(Counting(X))
+    assert ica.n_iter_ > 5
+    assert read <= 3 * len(X)  # to be known again, for the Gram matrix, to be whitened
+    np.testing.assert_allclose(ica.transform(X).std(axis=0), 1, rtol=1e-9)
+
+
 def test_wide_rank_is_at_most_the_samples_less_one() -> None:
     X = np.random.default_rng(0).laplace(size=(20, 50))
     assert make_problem(X).p == 19
-    with pytest.raises(RankError, match="19"):
+    with pytest.raises(RankError, match=r"rank 19 \(20 samples span no more\)"):
         make_problem(X, n_components=20)
+    with pytest.raises(RankError, match=r"rank 19 \(20 samples span no more\)"):
+        make_problem(X[:, :20], n_components=20)  # as an average reference would leave it
 
 
 def test_overflow_of_squares_is_named() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,10 +22,12 @@ from majorica.solvers.batch import BatchState
 from majorica.solvers.incremental.solver import MOST_WHITE, IncrementalState
 from majorica.solvers.incremental.touching import Precision
 from majorica.solvers.progressive.gains import ProgressiveState
+from majorica.solvers.progressive.levels import gather
 from majorica.solvers.progressive.seeking import MOST_STEPS, most_steps
-from majorica.sources.base import Source, fingerprint, split_blocks
+from majorica.sources.array import ArraySource
+from majorica.sources.base import Block, Source, fingerprint, split_blocks
 from majorica.statistics import F64
-from majorica.whitening import Whitening, fit_whitening
+from majorica.whitening import Whitening, fit_whitening, whiten_block
 
 #: Passes a solver may take when ``max_iter`` is None.
 DEFAULT_PASSES = {"progressive": 500, "incremental": 100, "batch": 500, "online": 1}
@@ -209,7 +211,7 @@ def fit_source(
         resumed = checkpoint.resume(identity, kinds, lengths, density=density)
     if resumed is None:
         whitening = fit_whitening(source, blocks, engine, n_components=options.n_components, adaptive=options.adaptive)
-        problem = Problem(source, whitening, engine, blocks)
+        problem = problem_of(source, whitening, engine, blocks)
         start = start_matrix(options, problem.p)
         densities = options.densities(problem.p)
         if options.adaptive and not isinstance(solver, Progressive):
@@ -218,11 +220,12 @@ def fit_source(
         state: State = solver.init(problem, start, densities, options.rng)
         trace, seconds = Trace(), 0.0
     else:
-        problem = Problem(source, resumed["whitening"], engine, blocks)
+        whitening = resumed["whitening"]
+        problem = problem_of(source, whitening, engine, blocks)
         if checkpoint is not None and isinstance(solver, Incremental):
             solver = replace(solver, store=checkpoint.touch)  # it may lie on disk though it need not any more
         state, trace, seconds = resumed["state"], resumed["trace"], resumed["seconds"]
-    save = None if checkpoint is None else _saver(checkpoint, problem.whitening)
+    save = None if checkpoint is None else _saver(checkpoint, whitening)
     if save is not None and resumed is None:
         save(state, trace, seconds)
     drive(
@@ -237,7 +240,20 @@ def fit_source(
     )
     if checkpoint is not None and state.stop is not StopReason.INTERRUPTED:
         checkpoint.finish()
-    return finish(problem, state, trace)
+    return finish(problem, whitening, state, trace)
+
+
+def problem_of(source: Source, whitening: Whitening, engine: Engine, blocks: Sequence[Block]) -> Problem:
+    """The problem to solve: passes whiten samples as they go, but those of more features than samples only once.
+
+    White ones have no more components than there are samples, and take less memory than the whitening did; a pass over
+    thousands of features for a few components costs a thousand times what the components do.
+    """
+    n, k = source.n_samples, whitening.k
+    if source.n_features <= n:
+        return Problem(source, whitening, engine, blocks)
+    white = gather(engine.run(whiten_block, source, blocks, whitening.mean, whitening.matrix), n, k)
+    return Problem(ArraySource(white), Whitening.identity(k), getattr(engine, "threads", engine))
 
 
 def _saver(checkpoint: Checkpoint, whitening: Whitening) -> Callable[[State, Trace, float], None]:
@@ -256,11 +272,11 @@ def _saver(checkpoint: Checkpoint, whitening: Whitening) -> Callable[[State, Tra
     return save
 
 
-def finish(problem: Problem, state: State, trace: Trace) -> Fitted:
+def finish(problem: Problem, whitening: Whitening, state: State, trace: Trace) -> Fitted:
     """The result of a driven fit."""
     assert state.stop is not None
     return Fitted(
-        whitening=problem.whitening,
+        whitening=whitening,
         W=state.W,
         densities=state.densities,
         covariance=problem.covariance,

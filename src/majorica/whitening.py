@@ -120,9 +120,15 @@ def covariance_block(X: Array) -> Covariance:
     return Covariance(len(X), *scatter(X))
 
 
+def whiten_block(X: Array, mean: F64, K: F64) -> F64:
+    """Whitened samples of one block, in float64."""
+    white: F64 = (X - mean) @ K.T
+    return white
+
+
 def whitened_covariance_block(X: Array, mean: F64, K: F64) -> Covariance:
     """Covariance of the whitened samples of one block."""
-    return covariance_block((X - mean) @ K.T)
+    return covariance_block(whiten_block(X, mean, K))
 
 
 def fit_whitening(
@@ -162,7 +168,7 @@ def fit_whitening(
     if not varying.any():
         _refuse_constant(covariance.high, covariance.low)
     rank = numerical_rank(values, len(values), source.dtype)
-    k = choose_dimension(values, rank, n_components, source.n_features, constant=_constant(source, varying))
+    k = choose_dimension(values, rank, n_components, source.n_features, why=_why(source, varying, rank))
     _warn_reduced(source, varying, rank, k, n_components)
     if k == source.n_features:
         warn_rounded(source, matrix, values)
@@ -206,7 +212,7 @@ def _fit_wide(source: Source, blocks: Sequence[Block], n_components: int | float
     values, vectors = np.linalg.eigh(X @ X.T / n)
     values, vectors = values[::-1], vectors[:, ::-1]
     rank = min(numerical_rank(values, len(values), source.dtype), n - 1)
-    k = choose_dimension(values, rank, n_components, source.n_features, constant=_constant(source, varying))
+    k = choose_dimension(values, rank, n_components, source.n_features, why=_why(source, varying, rank))
     _warn_reduced(source, varying, rank, k, n_components)
     directions = X.T @ vectors[:, :k]
     del X  # in place from here on: each of these has the size of the data
@@ -242,12 +248,18 @@ def _constant(source: Source, varying: npt.NDArray[np.bool_]) -> str:
     return f"constant feature(s) {some_of(labels)}" if labels else ""
 
 
+def _why(source: Source, varying: npt.NDArray[np.bool_], rank: int) -> str:
+    """What lowers the rank, in words: constant features or too few samples; empty if neither does."""
+    few = f"{source.n_samples} samples span no more" if rank == source.n_samples - 1 else ""
+    return _constant(source, varying) or few
+
+
 def choose_dimension(
-    values: F64, rank: int, n_components: int | float | None, n_features: int, *, constant: str = ""
+    values: F64, rank: int, n_components: int | float | None, n_features: int, *, why: str = ""
 ) -> int:
     """Number of directions to keep: a count, a share of the variance, or all of the rank.
 
-    `constant` says in words which features do not vary, for messages.
+    `why` says in words what lowers the rank, where that is known, for messages.
     """
     if n_components is None:
         return rank
@@ -259,8 +271,8 @@ def choose_dimension(
             f"n_components={n_components!r} must be None, a positive integer, or a share of variance between 0 and 1"
         )
     if n_components > rank:
-        hint = "average reference?" if rank == n_features - 1 else ""
-        hint = f" ({constant or hint})" if constant or hint else ""
+        hint = why or ("average reference?" if rank == n_features - 1 else "")
+        hint = f" ({hint})" if hint else ""
         raise RankError(
             f"n_components={n_components} exceeds the data's rank {rank}{hint}; "
             f"pass n_components<={rank} or leave it None."
@@ -275,8 +287,7 @@ def _warn_reduced(
     if rank == source.n_features or n_components is not None or source.n_features > source.n_samples:
         return
     one, more = "average reference or one duplicated feature?", "duplicated or linearly dependent features?"
-    few = f"{source.n_samples} samples span no more" if rank == source.n_samples - 1 else ""
-    why = _constant(source, varying) or few or (one if rank == source.n_features - 1 else more)
+    why = _why(source, varying, rank) or (one if rank == source.n_features - 1 else more)
     warn(f"the data has rank {rank} in {source.n_features} features ({why}); fitting {k} components.", RankWarning)
 
 

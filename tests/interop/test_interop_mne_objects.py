@@ -182,3 +182,12 @@ def test_imported_and_reduced_models_are_saved_and_go_on(tmp_path):
         del again.feature_names_in_
         again.partial_fit(as_source(raw).read(0, 2000))
         assert again.components_.shape == (4, 8)
+
+
+@pytest.mark.parametrize("wrong", [4, -1, "ICA000", True, 1.0])
+def test_components_to_exclude_must_be_there(wrong):
+    raw = make_eeg()
+    ica = interop.fit_raw(raw, 4, random_state=0)
+    assert interop.to_mne(ica, raw.info, exclude=np.array([3, 0])).exclude == [3, 0]
+    with pytest.raises(ParameterError, match=f"exclude names component {wrong!r}; pass numbers from 0 to 3"):
+        interop.to_mne(ica, raw.info, exclude=[0, wrong])

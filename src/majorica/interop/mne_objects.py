@@ -7,6 +7,7 @@ an ICA by zeroing sources and going back through the transposed components.
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,7 @@ def to_mne(ica: ICA, info: Any, *, exclude: list[int] | None = None, units: str 
     mne = optional_import("mne", extra="mne", purpose="making MNE objects")
     if not hasattr(ica, "components_"):
         raise ParameterError("the ICA is not fitted yet; call fit, or fit_raw, before to_mne")
+    excluded = _components(exclude, ica.n_components_)
     unknown = units is None and getattr(ica, "unit_", None) is None
     ica = model_said_in(ica, units, "V")
     info = _picked_info(mne, ica, getattr(info, "info", info))
@@ -78,7 +80,7 @@ def to_mne(ica: ICA, info: Any, *, exclude: list[int] | None = None, units: str 
     out.n_samples_ = int(ica.n_samples_seen_)
     out.n_iter_ = int(ica.n_iter_)
     out.reject_ = None
-    out.exclude = [] if exclude is None else [int(i) for i in exclude]
+    out.exclude = excluded
     out.current_fit = "raw"
     out._update_ica_names()  # the one private call: names "ICA000", ...
     return out
@@ -116,6 +118,16 @@ def from_mne(mne_ica: Any) -> ICA:
         n_iter=int(getattr(mne_ica, "n_iter_", None) or 1),
         origin=f"by MNE, method {mne_ica.method}",
     )
+
+
+def _components(exclude: list[int] | None, k: int) -> list[int]:
+    """Components to exclude, each of which there is: MNE fails on others, as late as when it prints the object."""
+    given = [] if exclude is None else list(exclude)
+    known = [isinstance(i, numbers.Integral) and not isinstance(i, bool) and 0 <= i < k for i in given]
+    if not all(known):
+        wrong = given[known.index(False)]
+        raise ParameterError(f"exclude names component {wrong!r}; pass numbers from 0 to {k - 1}, as there are {k}")
+    return [int(i) for i in given]
 
 
 def _picked_info(mne: Any, ica: ICA, info: Any) -> Any:
