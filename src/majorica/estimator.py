@@ -21,7 +21,7 @@ from majorica.engines.threads import effective_n_jobs
 from majorica.errors import DataError, DataTypeError
 from majorica.fewsamples import warn_few
 from majorica.fitting import Fitted, fit_source
-from majorica.inputs import all_or_nothing, block_of, check_names, one_at_a_time, source_of, sources_of
+from majorica.inputs import all_or_nothing, block_of, check_fitted, check_names, one_at_a_time, source_of, sources_of
 from majorica.lazy import inverse_transform_lazily, is_dask, loss_of_block, transform_lazily
 from majorica.memory import Plan, make_plan
 from majorica.mergedmodels import merge_models
@@ -330,14 +330,14 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
 
     def to_onnx(self) -> Any:
         """``transform`` as an ONNX model: input ``X``, output ``sources``, float32."""
-        check_is_fitted(self, "components_")
+        check_fitted(self)
         return transform_to_onnx(self.mean_, self.components_)
 
     # ------------------------------------------------------------ using the model
 
     def transform(self, X: Any) -> Any:
         """Sources of `X`, ``(n_samples, n_components)``; float32 stays float32, Dask arrays stay lazy."""
-        check_is_fitted(self, "components_")
+        check_fitted(self)
         if is_dask(X):
             check_names(self, text_names(getattr(X, "columns", None)))
             return transform_lazily(X, self.mean_, self.components_)
@@ -359,7 +359,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
 
     def inverse_transform(self, X: Any) -> Any:
         """Samples from their sources ``(n_samples, n_components)``; Dask arrays stay lazy."""
-        check_is_fitted(self, "components_")
+        check_fitted(self)
         if is_dask(X):
             return inverse_transform_lazily(X, self.mean_, self.mixing_)
         now = vars(self).copy()
@@ -373,7 +373,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         That of the `n_components_` dimensions kept: scores of models with different numbers of components do not
         compare, and a search over ``n_components`` by it follows the data's unit.
         """
-        check_is_fitted(self, "components_")
+        check_fitted(self)
         source = source_of(self, X, reset=False)
         fitted: Fitted = self._fitted
         model = (fitted.whitening.mean, fitted.W @ fitted.whitening.matrix, fitted.densities)

@@ -11,7 +11,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from majorica.errors import DataError, DataTypeError
 from majorica.lazy import is_dask
@@ -49,6 +50,17 @@ def all_or_nothing(ica: Any) -> Iterator[None]:
             delattr(ica, name)
         vars(ica).update(before)
         raise
+
+
+def check_fitted(ica: Any) -> None:
+    """Refuse a model that has none yet; a stream's says how many samples it had."""
+    session = getattr(ica, "_stream", None)
+    if session is not None and not hasattr(ica, "components_"):
+        raise NotFittedError(
+            f"the stream's {session.seen} sample(s) so far allow no model; give partial_fit more of them, two at least "
+            "that differ"
+        )
+    check_is_fitted(ica, "components_")
 
 
 def source_of(ica: Any, X: Any, *, reset: bool) -> Source | Stream:

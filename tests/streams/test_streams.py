@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from majorica import ICA, amari_distance
 from majorica.errors import DataError, DataTypeError, MajoricaError, MajoricaWarning, ParameterError
@@ -432,3 +433,12 @@ def test_a_child_forked_while_a_thread_learns_does_not_wait_for_it() -> None:
     go_on.set()
     thread.join()
     assert status == 0
+
+
+def test_a_stream_without_a_model_yet_says_what_it_needs() -> None:
+    ica, X = ICA(random_state=0), np.random.default_rng(0).laplace(size=(3, 2))
+    ica.partial_fit(X[:1])
+    for use in (ica.transform, ica.inverse_transform, ica.score):
+        with pytest.raises(NotFittedError, match=r"1 sample\(s\) so far allow no model; give partial_fit more"):
+            use(X)
+    assert ica.partial_fit(X[1:]).transform(X).shape == (3, 2)
