@@ -320,7 +320,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file that is safe to open, whole or not at all; callbacks are left out."""
         check_is_fitted(self, "n_features_in_")
-        save_model(self, path)
+        with one_at_a_time(self):  # what partial_fit changes meanwhile would be of two models
+            save_model(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, density: Density | None = None) -> ICA:

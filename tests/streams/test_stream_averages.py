@@ -156,3 +156,16 @@ def test_samples_of_the_start() -> None:
     assert start_samples(256, None) == 65_536
     assert start_samples(256, 20) == START_SAMPLES
     assert start_samples(5000, 0.99) == START_SAMPLES  # not known yet: few
+
+
+@pytest.mark.parametrize("density", ["huber", "adaptive"])
+def test_a_burst_of_line_noise_does_not_choose_the_answer_for_long(density: str) -> None:
+    rng = np.random.default_rng(0)
+    A, leads = rng.normal(size=(8, 8)), rng.normal(size=8)
+    X = rng.laplace(size=(60_000, 8)) @ A.T
+    X[32_000:34_000] += 5 * np.outer(np.sin(2 * np.pi * 0.1 * np.arange(2000)), leads)
+    ica, errors = ICA(density=density, random_state=0), []
+    for start in range(0, len(X), 500):
+        ica.partial_fit(X[start : start + 500])
+        errors.append(amari_distance(ica.components_, A))
+    assert max(errors[70:]) < 0.1  # a thousand samples after the burst, and from then on

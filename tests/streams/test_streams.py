@@ -89,6 +89,26 @@ def test_units_do_not_matter_to_a_stream(units: tuple[float, float, float]) -> N
     assert amari_distance(scaled.components_ * units, A) == pytest.approx(error_of(plain, A), rel=0.1)
 
 
+def test_a_model_is_saved_between_two_blocks_not_while_another_thread_learns(tmp_path: Path) -> None:
+    X, _ = mixture(STARTED + 1_000)
+    ica = ICA(random_state=0).partial_fit(X[:STARTED])
+    savers: list[threading.Thread] = []
+
+    def save_meanwhile(step: Any) -> None:
+        savers.append(threading.Thread(target=ica.save, args=(tmp_path / "live.npz",)))
+        savers[-1].start()
+        savers[-1].join(0.1)
+        assert savers[-1].is_alive()
+
+    ica.set_params(callbacks=save_meanwhile).partial_fit(X[STARTED:])
+    for saver in savers:
+        saver.join()
+    ica.set_params(callbacks=lambda step: ica.save(tmp_path / "own.npz")).partial_fit(X[:100])  # its own turn already
+    assert len(savers) >= 1
+    assert ICA.load(tmp_path / "live.npz").n_samples_seen_ == len(X)
+    assert ICA.load(tmp_path / "own.npz").n_features_in_ == 3
+
+
 @pytest.mark.parametrize("change", [{"half_life": 2_000}, {"alpha": 0.9}, {"batch_size": 300}, {"n_updates": 1}])
 def test_a_pace_that_changes_counts_from_the_next_block_on(change: dict[str, Any], tmp_path: Path) -> None:
     X, _ = mixture(STARTED + 6_000)

@@ -50,9 +50,9 @@ ABREAST = 32
 #: Places of what the caller has set: the rates of the solver and the limits of what is plain.
 (
     ALPHA, HALF_LIFE, UNIT, LEAST_SEEN, SHORTEST, LONGEST, SLOW_UNIT, SLOW_ALPHA, BULK, SHARE, FAR, LATELY, LEAST,
-    ENOUGH, PLAIN, MOST, COMPARED_OVER, AVERAGED_OVER, FAR_OFF, TOO_SMALL, SIZES_ENOUGH, REFIT_AFTER, REFRESH, FOLLOWS,
-    SETTINGS,
-) = range(25)  # fmt: skip
+    ENOUGH, PLAIN, MOST, COMPARED_OVER, AVERAGED_OVER, WORSE, FAR_OFF, TOO_SMALL, SIZES_ENOUGH, REFIT_AFTER, REFRESH,
+    FOLLOWS, SETTINGS,
+) = range(26)  # fmt: skip
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
@@ -335,8 +335,12 @@ def run_plain(Z, start, pending, state, given, W, inverse, shift, covariance, kn
         if finite:
             state[COMPARED] += b
             rate = max(b / state[COMPARED], -math.expm1(-b / (given[COMPARED_OVER] * memory)))
+            least = predicted[0]
+            for c in range(1, many):
+                least = min(least, predicted[c])
+            worst = least + given[WORSE] * (p * p) / memory
             for c in range(many):
-                lost[c] += rate * (predicted[c] - lost[c])
+                lost[c] += rate * (min(predicted[c], worst) - lost[c])
         slow_alpha, unit = max(given[ALPHA], given[SLOW_ALPHA]), given[SLOW_UNIT]
         slow = -math.expm1(_log_kept(state[SEEN] / unit, float(b), unit, slow_alpha, given[HALF_LIFE]))
         count = max(state[SEEN], given[LEAST_SEEN]) / given[UNIT]

@@ -15,6 +15,10 @@ from majorica.statistics import F64
 RECENT = 15.0
 #: Memories of the surrogate over which predictions are compared.
 COMPARED = 30.0
+#: Nats by which a candidate may count as worse than the best, in units of p^2 over the memory: about four times what
+#: the noise of a minimiser costs. Seconds of an artefact would otherwise choose for ten times as many samples as are
+#: compared; with less than one unit, of two good candidates the slightly worse one is chosen more often.
+WORSE = 2.0
 
 
 @dataclass
@@ -50,10 +54,11 @@ class Averages:
         return chosen
 
     def compare(self, losses: F64, samples: int, memory: float) -> None:
-        """Note what each candidate lost on `samples` new samples; `memory` is the surrogate's."""
+        """Note what each candidate lost on `samples` new samples, within `WORSE`; `memory` is the surrogate's."""
         if not np.isfinite(losses).all():
             return  # one outlier must not decide for ever
         self.compared += samples
+        losses = np.minimum(losses, losses.min() + WORSE * self.candidates.shape[1] ** 2 / memory)
         rate = max(samples / self.compared, -math.expm1(-samples / (COMPARED * memory)))
         self.losses += rate * (losses - self.losses)
 

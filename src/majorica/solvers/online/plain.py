@@ -89,7 +89,7 @@ def _settings(solver: Online, p: int, *, follows: bool) -> np.ndarray:
         [
             *(solver.alpha, half_life, solver.unit(p), LEAST_SEEN, shortest, solver.batch_size, SLOW_UNIT, SLOW_ALPHA),
             *(outliers.BULK, outliers.SHARE, outliers.REACH, outliers.RECENT, outliers.LEAST),
-            *(flat.enough(p), flat.PLAIN, flat.MOST, averages.COMPARED, averages.RECENT),
+            *(flat.enough(p), flat.PLAIN, flat.MOST, averages.COMPARED, averages.RECENT, averages.WORSE),
             *(following.FAR_OFF, following.TOO_SMALL, following.ENOUGH, following.REFIT_EVERY * solver.batch_size),
             *(REFRESH_EVERY, follows),
         ],
