@@ -126,11 +126,13 @@ def _learn(
             if session.stopped:
                 break
             if checkpoint is not None and checkpoint.due():
+                session.settle()
                 checkpoint.save({"session": session})
     except KeyboardInterrupt:
         if session.seen < 2:
             raise
         if checkpoint is not None and not within:
+            session.settle()
             checkpoint.save({"session": session})
         return True
     return False

@@ -64,19 +64,21 @@ class Drift:
     older: F64 | None = None  #: W one to two half-lives ago
     newer: F64 | None = None
     turned: int = 0  #: samples seen when `newer` was taken
+    inverse: F64 | None = field(default=None, metadata={"checkpoint": False})  #: of `older`, once it was needed
 
     def update(self, W: F64, seen: int, half_life: float | None) -> None:
         """Look at the unmixing after `seen` samples."""
         if self.newer is None:
             self.older, self.newer, self.turned = W.copy(), W.copy(), seen
         elif seen - self.turned >= (seen / 2 if half_life is None else half_life):
-            self.older, self.newer, self.turned = self.newer, W.copy(), seen
+            self.older, self.newer, self.turned, self.inverse = self.newer, W.copy(), seen, None
 
     def index(self, W: F64) -> float:
         """Size of the rows' turn, the rows' own scales apart; 0 for none, about 1 for strangers."""
         if self.older is None:
             return 0.0
-        turn = W @ np.linalg.inv(self.older)
+        self.inverse = np.linalg.inv(self.older) if self.inverse is None else self.inverse
+        turn = W @ self.inverse
         turn /= np.linalg.norm(turn, axis=1, keepdims=True)
         return float(np.sqrt(np.mean(np.sum(turn**2, axis=1) - np.diag(turn) ** 2).clip(0)))
 
@@ -151,20 +153,21 @@ class StreamFit:
         """
         self._check(X)
         self.clock, engine = time.perf_counter() - self.elapsed, engine or ThreadEngine(1)
-        try:
-            while len(X) and not self.stopped:
-                if self.state is None:
-                    taken = X[: start_samples(X.shape[1], self.options.n_components) - self.buffered]
-                    self._keep(taken, engine)
-                    X = X[len(taken) :]
-                else:
-                    size = self.options.batch_size
-                    self._learn(X[:size], engine)
-                    X = X[size:]
-                self.elapsed = time.perf_counter() - self.clock
-        finally:
-            if self.state is not None:
-                self.state.settle()
+        while len(X) and not self.stopped:
+            if self.state is None:
+                taken = X[: start_samples(X.shape[1], self.options.n_components) - self.buffered]
+                self._keep(taken, engine)
+                X = X[len(taken) :]
+            else:
+                size = self.options.batch_size
+                self._learn(X[:size], engine)
+                X = X[size:]
+            self.elapsed = time.perf_counter() - self.clock
+
+    def settle(self) -> None:
+        """Make the moments whole, of which learning needs about half: before they are stored."""
+        if self.state is not None:
+            self.state.settle()
 
     def begin(self, engine: Engine) -> None:
         """Start from the samples so far, unless that is done, though they are fewer than starts usually have."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.special import erfcx
@@ -45,7 +45,8 @@ def family_of(slopes: Sequence[float]) -> str:
     return "sub" if max(intercepts) <= 0 else "mixed"
 
 
-def name_of(slopes: Sequence[float]) -> str:
+@lru_cache(maxsize=4096)
+def name_of(slopes: tuple[float, ...]) -> str:
     """Family and shape of a density with these slopes."""
     return "{}-gaussian({:.3g}, {:.3g}, {:.3g}, {:.3g}, {:.3g})".format(family_of(slopes), *slopes)
 

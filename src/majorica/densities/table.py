@@ -142,5 +142,5 @@ class Densities:
     def names(self) -> list[str]:
         """Name of each component's density."""
         if "members" not in self.__dict__:  # piecewise, straight from a fit
-            return [name_of(slopes) for slopes in self.shapes[:, :5].tolist()]
+            return [name_of(slopes) for slopes in map(tuple, self.shapes[:, :5].tolist())]
         return [str(member) for member in self.members]

@@ -78,6 +78,9 @@ def save_model(ica: Any, path: str | os.PathLike[str]) -> None:
     """
     parameters = {name: value for name, value in ica.get_params(deep=False).items() if name not in _LIVE}
     skip = set(ica.get_params(deep=False))
+    session = vars(ica).get("_stream")
+    if session is not None:
+        session.settle()
     fitted = {
         name: value
         for name, value in sorted(
