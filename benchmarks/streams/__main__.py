@@ -1,4 +1,4 @@
-"""``python -m benchmarks.streams``: single faults and heavy tails in streams, with and without drawing samples in."""
+"""``python -m benchmarks.streams``: faults and heavy tails in streams, and how long their blocks take."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from benchmarks.common import ROOT, describe_machine, write_section
+from benchmarks.streams import latency
 from majorica import ICA, amari_distance
 from majorica.errors import MajoricaError, MajoricaWarning
 from majorica.solvers.online import outliers
@@ -104,27 +105,40 @@ def _cell(pairs: list[tuple[float, float]]) -> str:
     return f"{with_it:.2g} ({without:.2g})"
 
 
+def write_outliers(quick: bool) -> None:
+    """Measure both tables of samples far out and write them to the page on streams."""
+    draws, n = (1, 12_000) if quick else (5, 40_000)
+    one, own = faults(draws, n), tails(draws, n)
+    head = f"`python -m benchmarks.streams` on {describe_machine()}; medians over {draws} draws."
+    students = f"Student sources, {3 * n // 2:,} samples, whose far values are their own:"
+    text = "\n".join([head, "", *one, "", students, "", *own])
+    print(text)
+    if not quick:
+        write_section("outliers", text, PAGE)
+
+
+def write_latency(quick: bool) -> None:
+    """Time blocks and write the table to the page on streams."""
+    if quick:
+        latency.CHANNELS, latency.BLOCKS = (4,), (500,)
+    head = f"`python -m benchmarks.streams --only latency` on {describe_machine()}; milliseconds, float32."
+    text = "\n".join([head, "", *latency.lines()])
+    print(text)
+    if not quick:
+        write_section("latency", text, PAGE)
+
+
+PARTS = {"outliers": write_outliers, "latency": write_latency}
+
+
 def main() -> None:
-    """Measure both tables and write them to the page on streams."""
+    """Measure the parts asked for and write them to the page on streams."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.streams", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one draw of few samples, to try the command")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART", help=", ".join(PARTS))
     asked = parser.parse_args()
-    draws, n = (1, 12_000) if asked.quick else (5, 40_000)
-    one, own = faults(draws, n), tails(draws, n)
-    text = "\n".join(
-        [
-            f"`python -m benchmarks.streams` on {describe_machine()}; medians over {draws} draws.",
-            "",
-            *one,
-            "",
-            f"Student sources, {3 * n // 2:,} samples, whose far values are their own:",
-            "",
-            *own,
-        ]
-    )
-    print(text)
-    if not asked.quick:
-        write_section("outliers", text, PAGE)
+    for part in asked.only:
+        PARTS[part](asked.quick)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from majorica.solvers.online.solver import OnlineState
 from majorica.solvers.steps import on_steps
 from majorica.sources.array import ArraySource
 from majorica.sources.names import feature_label, some_of
-from majorica.statistics import F64, source_variances
+from majorica.statistics import F64, invert, source_variances
 from majorica.surrogate import Surrogate, stationary_surrogate
 from majorica.whitening import Whitening
 
@@ -77,7 +77,8 @@ class Drift:
         """Size of the rows' turn, the rows' own scales apart; 0 for none, about 1 for strangers."""
         if self.older is None:
             return 0.0
-        self.inverse = np.linalg.inv(self.older) if self.inverse is None else self.inverse
+        if self.inverse is None:
+            self.inverse = invert(self.older)
         turn = W @ self.inverse
         turn /= np.linalg.norm(turn, axis=1, keepdims=True)
         return float(np.sqrt(np.mean(np.sum(turn**2, axis=1) - np.diag(turn) ** 2).clip(0)))

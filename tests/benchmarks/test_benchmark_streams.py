@@ -1,11 +1,14 @@
-"""The benchmark of outliers in streams: the rule can be switched off, and does what the page says."""
+"""The benchmarks of streams: the rule on outliers can be switched off and does what the page says; blocks are timed."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from benchmarks.streams import latency
 from benchmarks.streams.__main__ import both, rule
 
 from majorica.solvers.online import outliers
+from majorica.streaming import START_SAMPLES
 
 
 def test_the_rule_is_switched_off_and_on_again() -> None:
@@ -29,3 +32,14 @@ def test_one_fault_is_harmless_with_the_rule_alone() -> None:
     with_it, without = both(X, A)
     assert with_it < 0.02
     assert without > 0.2
+
+
+def test_every_block_is_timed_and_the_start_is_the_one_that_completes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(latency, "LEAST_AFTER", 3)
+    learning, using, start = latency.seconds_of_blocks(3, 600)
+    assert len(learning) == len(using) == START_SAMPLES // 600 + 3
+    assert start * 600 < START_SAMPLES <= (start + 1) * 600
+    assert (learning > 0).all()
+    monkeypatch.setattr(latency, "CHANNELS", (3,))
+    monkeypatch.setattr(latency, "BLOCKS", (600,))
+    assert latency.lines()[-1].startswith("| 3 | 600 | ")
