@@ -46,10 +46,16 @@ def lines() -> list[str]:
                 learning, using, start = seconds_of_blocks(p, block)
             before, after = 1e3 * learning[:start], 1e3 * learning[start + 1 :]
             times = [*_three(before), 1e3 * learning[start], *_three(after), 1e3 * np.median(using)]
-            found.append(f"| {p} | {block} | " + " | ".join(f"{ms:.2g}" for ms in times) + " |")
+            found.append(
+                f"| {p} | {block} | " + " | ".join(f"{ms:.0f}" if ms >= 10 else f"{ms:.2g}" for ms in times) + " |"
+            )
             print(found[-1], flush=True)
     return found
 
 
 def _three(ms: np.ndarray) -> list[float]:
     return [float(np.median(ms)), float(np.percentile(ms, 99)), float(ms.max())]
+
+
+def _shown(ms: float) -> str:
+    return f"{ms:.0f}" if ms >= 10 else f"{ms:.2g}"
