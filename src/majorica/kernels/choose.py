@@ -19,7 +19,7 @@ from majorica.kernels.unmixing import OWN, unmix_samples
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "7c0a8787fa50b75d"
+INLINED_DIGEST = "aaa66c938fe4573b"
 #: Operations below which BLAS has quicker products of small matrices.
 SMALL = 1_000_000
 

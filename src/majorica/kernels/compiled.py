@@ -41,7 +41,7 @@ from majorica.kernels.views import borrow
 from majorica.statistics import F64, Statistics
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "1eb7c137d8254206"
+INLINED_DIGEST = "d920371f3d5ae182"
 Array = npt.NDArray[np.floating]
 
 

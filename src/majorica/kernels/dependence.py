@@ -18,7 +18,7 @@ from majorica.kernels.scratch import aligned
 from majorica.statistics import F64
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "949cdd23ed8c1474"
+INLINED_DIGEST = "566a3d1a33e49713"
 Array = npt.NDArray[np.floating]
 
 

@@ -17,7 +17,7 @@ from majorica.densities.base import CLIPPED, LOGCOSH, PIECEWISE, STUDENT
 from majorica.densities.piecewise import KNOTS
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "d87c8090a92afd53"
+INLINED_DIGEST = "ab40e21775f5b2f7"
 FAST = {"reassoc", "contract", "nsz"}
 LOG2 = math.log(2.0)
 D1, D2, D3, D4 = (float(knot) for knot in KNOTS)

@@ -19,7 +19,7 @@ from majorica.kernels.moves import Changes, jumps_of
 from majorica.kernels.rows import Rows
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "82d5b7de7daf21fe"
+INLINED_DIGEST = "4966c89f5420d0cd"
 #: Components from which and up to which this is quicker; with one there is nothing to choose.
 LEAST, MOST = 2, 4
 #: Samples whose changes stay in the first-level cache.

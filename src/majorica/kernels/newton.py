@@ -16,7 +16,7 @@ from majorica.kernels.machine import keep_short
 from majorica.statistics import F64
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "bf1d220deaeadb92"
+INLINED_DIGEST = "d48f704038447b4a"
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")

@@ -36,7 +36,7 @@ from majorica.kernels.sweep import sweep_rows
 from majorica.kernels.views import borrow
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "d8cc96e991304ae9"
+INLINED_DIGEST = "32f434efad5191f4"
 #: Why a call ends: no samples are left, the next mini-batch is not plain, or it is time to look at the shapes, before
 #: the M-step of the last one.
 OVER, ODD, REFIT = range(3)

@@ -17,7 +17,7 @@ from majorica.kernels.shapes import FIT_TOLERANCE, scaled_means, search_shape
 from majorica.statistics import F64
 
 #: Digest of the modules compiled into this one (tools/stamp_kernels.py): Numba's cache looks at this file alone.
-INLINED_DIGEST = "f5fc371f06a3c703"
+INLINED_DIGEST = "a547453ccffc3cd4"
 #: Longest step, and longest way, of the logarithm of a scale.
 LONGEST_STEP, LONGEST_WAY = 0.1, 0.75
 
