@@ -142,6 +142,7 @@ class Levels:
         if self._held is not None:
             every = -(-self._held.n // most)
             return W @ self._held.Z[:, ::every]
+        self._few = None  # let go of some before there are more: both would be most of what a fit takes
         level = self._problem(problem)
         every = -(-level.samples_in(level.blocks) // most)
         length = every * max(1, READ_NUMBERS // (every * level.source.n_features))
